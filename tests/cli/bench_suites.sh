@@ -54,9 +54,8 @@ run 0 "memory: latency" "${quick[@]}" --filter 'latency 4 KiB'
 has '^latency 4 KiB +[0-9.]+ ns ' "a chain of loads"
 run 0 "memory: what a session holds" "${quick[@]}" --filter tags
 has '^tags session .* = the [0-9.]+ MiB counted' "its parts are the whole"
-has '^tags use +128 tokens touched [0-9.]+ % of the session \(KV 100.0 %' "a small context is used whole"
-has '^tags pool +[0-9.]+ % of the [0-9.]+ MiB that the heap holds' "the share of the heap that was asked for"
-says 0 "memory: a context that is not used" '\(KV [1-4]?[0-9]\.[0-9] %' "$bench" memory --min-time 0 -t 1 -q --filter tags
+has '^tags use +128 tokens touch 100.0 % of KV, [0-9.]+ % of scratch; [1-9][0-9.]+ % of the heap' "a small context is used whole"
+says 0 "memory: a context that is not used" 'touch [1-4]?[0-9]\.[0-9] % of KV' "$bench" memory --min-time 0 -t 1 -q --filter tags
 says 0 "memory: both are series" '"metric": "memory_utilisation"' "$bench" "${quick[@]}" --filter tags --json
 run 0 "memory: leaks" "${quick[@]}" --filter leaks
 has '^leaks +none$' "none are found"

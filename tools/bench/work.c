@@ -177,7 +177,8 @@ static void call_product(const struct bn_bench_work *w, const struct bn_kernels 
         kernels->i8_gemm(y, c->rows, (const int8_t *)rows, to - from, c->k, w->planes, c->n);
         break;
     default:
-        kernels->f16_gemm(y, c->rows, (const uint16_t *)(const void *)rows, to - from, c->k, w->x, c->k, c->n);
+        kernels->f16_gemm(y, c->rows, (const uint16_t *)(const void *)rows, to - from, c->k, w->x, c->k,
+                          c->n);
     }
 }
 
@@ -206,7 +207,8 @@ static void call_row(const struct bn_bench_work *w, const struct bn_kernels *ker
     size_t k = w->c->k;
     float *y = (float *)(void *)w->out + row * k;
     const float *x = w->x + row * k;
-    int8_t *high = (int8_t *)w->out + 2 * row * k; /* of quantize16; all rows, then the steps and sums of each */
+    int8_t *high =
+        (int8_t *)w->out + 2 * row * k; /* of quantize16; all rows, then the steps and sums of each */
     unsigned char *scales = w->out + w->c->rows * k + row * BN_BENCH_SCALES,
                   *steps = w->out + 2 * w->c->rows * k + row * (k / BN_BENCH_GROUP) * BN_BENCH_GROUP_SCALES;
     switch ((int)w->c->slot) {

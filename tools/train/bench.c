@@ -67,7 +67,8 @@ static bn_status print_step(struct bn_trainer *t, const struct bn_corpus *corpus
         const struct bn_train_load *load = &t->ranks->load;
         bn_json_put_u64(doc, "exchange_bytes", load->bytes_sent - load_before.bytes_sent);
         bn_json_put_u64(doc, "exchange_ns",
-                        load->exchanged_ns + load->waited_ns - load_before.exchanged_ns - load_before.waited_ns);
+                        load->exchanged_ns + load->waited_ns - load_before.exchanged_ns -
+                            load_before.waited_ns);
     }
     bn_json_put_number(doc, "loss", t->curve.points[t->curve.n - 1].loss);
     return print(doc, err);

@@ -45,7 +45,8 @@ TEST_IN(energy_counts_packages, make_folder, remove_folder)
     struct bn_energy then = read_energy();
     assert_true(then.n == 2 && then.uj[0] + then.uj[1] == 262143001000);
     write_package("intel-rapl:0", "package-0\n", "2001001\n", NULL);
-    write_package("intel-rapl:1", "package-1\n", "1671150\n", NULL); /* 328850 to the end of the range, then these */
+    write_package("intel-rapl:1", "package-1\n", "1671150\n",
+                  NULL); /* 328850 to the end of the range, then these */
     struct bn_energy now = read_energy();
     assert_true(bn_energy_since(&then, &now) == 4.000001);
     now.uj[0] = then.range[0] + 1;

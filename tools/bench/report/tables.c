@@ -274,19 +274,8 @@ static double rate_of(const struct bn_report_series *s)
 static bool is_same(const struct bn_report_series *s, const struct bn_report_series *other)
 {
     return strcmp(s->s->test, other->s->test) == 0 && strcmp(s->s->metric, other->s->metric) == 0 &&
-           bn_json_text_is(other->source->doc, "model.sha256", bn_json_text_of(s->source->doc, "model.sha256"));
-}
-
-static void put_ranks(struct bn_table *t, const struct bn_report_series *s, double alone)
-{
-    const struct bn_series *ns = bn_series_find(&s->source->series, s->s->test, "exchange_ns_per_token");
-    bn_table_row(t, "");
-    bn_table_text(t, s->s->test);
-    bn_table_count(t, ranks_of(s));
-    bn_table_value(t, rate_of(s), "tok/s");
-    bn_table_percent(t, rate_of(s) / ((double)ranks_of(s) * alone), false);
-    put_median(t, s->source, s->s->test, "exchange_bytes_per_token", "bytes");
-    bn_table_percent(t, ns != NULL ? bn_median(ns->samples, ns->n) * rate_of(s) / 1e9 : (double)NAN, false);
+           bn_json_text_is(other->source->doc, "model.sha256",
+                           bn_json_text_of(s->source->doc, "model.sha256"));
 }
 
 /* Each test that some document has of several ranks, with those of the others. */
@@ -296,16 +285,22 @@ static void fill_ranks(struct bn_table *t, const struct bn_report *r)
     bn_table_begin(t, HEADS, "lrrrrr");
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
-        double alone = (double)NAN;
-        bool first = !isnan(rate_of(s)), several = false;
+        double rate = rate_of(s), alone = (double)NAN;
+        uint64_t most = 1;
         for (size_t k = 0; k < r->n_series; k++) {
             if (!is_same(s, &r->series[k])) continue;
-            first = first && k >= i;
-            several = several || ranks_of(&r->series[k]) > 1;
+            if (ranks_of(&r->series[k]) > most) most = ranks_of(&r->series[k]);
             if (ranks_of(&r->series[k]) == 1) alone = rate_of(&r->series[k]);
         }
-        for (size_t k = i; k < r->n_series && first && several; k++)
-            if (is_same(s, &r->series[k])) put_ranks(t, &r->series[k], alone);
+        if (isnan(rate) || most == 1) continue;
+        const struct bn_series *ns = bn_series_find(&s->source->series, s->s->test, "exchange_ns_per_token");
+        bn_table_row(t, "");
+        bn_table_text(t, s->s->test);
+        bn_table_count(t, ranks_of(s));
+        bn_table_value(t, rate, "tok/s");
+        bn_table_percent(t, rate / ((double)ranks_of(s) * alone), false);
+        put_median(t, s->source, s->s->test, "exchange_bytes_per_token", "bytes");
+        bn_table_percent(t, ns != NULL ? bn_median(ns->samples, ns->n) * rate / 1e9 : (double)NAN, false);
     }
 }
 

@@ -147,9 +147,9 @@ static bn_status need_one_session(const struct bn_bench_options *o, bn_error *er
     if (o->threads.n + o->depths.n + o->batches.n == 3 && o->concurrent.n + o->busy.n == 0 &&
         o->score == NULL)
         return BN_OK;
-    return bn_hint(bn_fail(err, BN_ERR_ARG, "%u ranks measure tests of one session only",
-                           bn_cli_ranks()->count),
-                   err, "give one number of threads, one depth, one batch; no --concurrent, --busy, --score");
+    return bn_hint(
+        bn_fail(err, BN_ERR_ARG, "%u ranks measure tests of one session only", bn_cli_ranks()->count), err,
+        "give one number of threads, one depth, one batch; no --concurrent, --busy, --score");
 }
 
 static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
@@ -349,10 +349,10 @@ static bn_status probe(struct bn_bench_measurement *m, bn_error *err)
     if (rates == NULL) return bn_nomem(err);
     m->bandwidth = rates;
     for (size_t t = 0; t < m->o->threads.n; t++)
-        rates[at + t] = bn_cli_ranks() != NULL /* each reads a part */
-                            ? 0
-                            : (double)bn_bandwidth_probe((size_t)m->token_bytes, m->o->threads.list[t],
-                                                         budget_ns);
+        rates[at + t] =
+            bn_cli_ranks() != NULL /* each reads a part */
+                ? 0
+                : (double)bn_bandwidth_probe((size_t)m->token_bytes, m->o->threads.list[t], budget_ns);
     return BN_OK;
 }
 

@@ -49,7 +49,7 @@ enum bn_bench_used {
 };
 #define BN_BENCH_COUNTERS 4u
 struct bn_bench_meters {
-    bool off; /* under mpirun: these are of one process, not of the whole */
+    bool off;                        /* under mpirun: these are of one process, not of the whole */
     int counters[BN_BENCH_COUNTERS]; /* of all threads; -1 when it does not work */
     /* At the beginning of a sample. */
     struct bn_perf_count counts[BN_BENCH_COUNTERS];

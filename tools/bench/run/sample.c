@@ -114,8 +114,9 @@ static double hit_rate(struct bn_bench_meters *meters, const double used[BN_USED
     double references = used[BN_USED_CACHE_REFERENCES], misses = used[BN_USED_CACHE_MISSES];
     if (references > 0 && misses <= references) return 1 - misses / references;
     snprintf(meters->why[BN_USED_HIT_RATE], sizeof *meters->why, "%s",
-             misses > references ? "more misses were counted than references"
-                                 : meters->why[references > 0 ? BN_USED_CACHE_MISSES : BN_USED_CACHE_REFERENCES]);
+             misses > references
+                 ? "more misses were counted than references"
+                 : meters->why[references > 0 ? BN_USED_CACHE_MISSES : BN_USED_CACHE_REFERENCES]);
     return (double)NAN;
 }
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/team.h"
@@ -150,7 +150,6 @@ static bn_status start(struct bn_train_result *r, const struct bn_bench_options 
                  (unsigned long long)NUMBERS[i].value);
         arguments[i + 2] = words[i];
     }
-    if (bn_ranks_told_index() > 0) return bn_trainee_become(arguments, err);
     BN_TRY(bn_trainee_start(&r->trainee, arguments, err));
     const bn_json *run = r->trainee.run;
     r->flop = bn_json_number_of(run, "flop_per_token");
@@ -232,29 +231,25 @@ static void put_settings(struct job *job)
     if (n_ranks() > 1) bn_json_put_u64(s, "ranks", n_ranks());
 }
 
-/* A rank after the first. What is wrong with the options is wrong on all ranks, and the first one says it. */
-static bn_status follow(struct job *job, bn_error *err)
-{
-    bn_status status = combine(job, err);
-    if (status == BN_OK) status = start(&job->list[0], job->h.o, err);
-    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
-    return status;
-}
-
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
     job->h.o = args->fields;
     BN_TRY(preset(job->h.o, err));
-    if (bn_ranks_told_index() > 0) return follow(job, err);
-    BN_TRY(bn_harness_open(&job->h, args, "train", err));
+    bn_status status = combine(job, err);
+    if (bn_ranks_told_index() > 0) {
+        if (status == BN_OK) status = start(&job->list[0], job->h.o, err);
+        sleep(1); /* what is wrong with the options is wrong on all ranks, and the first one says it */
+        return status;
+    }
+    if (status == BN_OK) status = bn_harness_open(&job->h, args, "train", err);
+    BN_TRY(status);
     job->h.matched = true;
-    BN_TRY(combine(job, err));
     put_settings(job);
     bn_cli_catch_interrupt();
     for (size_t i = 0; i < job->n; i++)
         BN_TRY(start(&job->list[i], job->h.o, err));
     bn_progress_begin(&job->progress, "train", job->n * job->list[0].n, args->quiet);
-    bn_status status = run_rounds(job, err);
+    status = run_rounds(job, err);
     bn_progress_clear(&job->progress);
     for (size_t i = 0; i < job->n && status == BN_OK; i++)
         status = bn_trainee_finish(&job->list[i].trainee, err);

@@ -24,10 +24,9 @@ struct bn_trainee {
 };
 
 /* Starts bn-train, which is next to this program, with arguments that end with NULL. BN_ERR_UNSUPPORTED when it was not
- * built; BN_ERR_ARG with its message when it refuses the arguments. Released in any case by bn_trainee_close. */
+ * built; BN_ERR_ARG with its message when it refuses the arguments. Released in any case by bn_trainee_close. On a rank
+ * after the first, this process becomes that program, which follows the first one's. */
 BN_MUST_CHECK bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, bn_error *err);
-/* On ranks after the first: becomes bn-train, which follows that of the first rank. Returns only when it fails. */
-bn_status bn_trainee_become(const char *const *arguments, bn_error *err);
 BN_MUST_CHECK bn_status bn_trainee_step(struct bn_trainee *t, struct bn_trainee_step *step, bn_error *err);
 /* Ends it. */
 BN_MUST_CHECK bn_status bn_trainee_finish(struct bn_trainee *t, bn_error *err);

@@ -47,27 +47,6 @@ static bn_status refused(struct bn_trainee *t, bn_error *err)
     return bn_fail_in(err, BN_ERR_ARG, "bn-train", "%.*s", (int)strcspn(message, "\n"), message);
 }
 
-/* bn-train with these arguments; argv is zeroed, and has room for two more and NULL. */
-static bn_status find(char program[PATH_MAX], const char **argv, const char *const *arguments, bn_error *err)
-{
-    argv[0] = program;
-    argv[1] = "bench";
-    for (size_t i = 0; i < MOST_ARGUMENTS && arguments[i] != NULL; i++)
-        argv[i + 2] = arguments[i];
-    if (bn_program_near(program, "", "bn-train")) return BN_OK;
-    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "bn-train is not next to this program"), err,
-                   "install OpenBLAS (Debian: libopenblas-dev), and build again");
-}
-
-bn_status bn_trainee_become(const char *const *arguments, bn_error *err)
-{
-    char program[PATH_MAX];
-    const char *argv[MOST_ARGUMENTS + 3] = {0};
-    BN_TRY(find(program, argv, arguments, err));
-    execv(program, (char *const *)(uintptr_t)argv);
-    return bn_fail_errno(err, errno, program, "cannot start");
-}
-
 /* The message of a rank that ends all of them comes from bn-train. */
 static void pass_on(void *user, const char *bytes, size_t n)
 {
@@ -78,9 +57,17 @@ static void pass_on(void *user, const char *bytes, size_t n)
 bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, bn_error *err)
 {
     char program[PATH_MAX];
-    const char *argv[MOST_ARGUMENTS + 3] = {0};
+    const char *argv[MOST_ARGUMENTS + 3] = {program, "bench"};
     *t = (struct bn_trainee){0};
-    BN_TRY(find(program, argv, arguments, err));
+    for (size_t i = 0; i < MOST_ARGUMENTS && arguments[i] != NULL; i++)
+        argv[i + 2] = arguments[i];
+    if (!bn_program_near(program, "", "bn-train"))
+        return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "bn-train is not next to this program"), err,
+                       "install OpenBLAS (Debian: libopenblas-dev), and build again");
+    if (bn_ranks_told_index() > 0) {
+        execv(program, (char *const *)(uintptr_t)argv);
+        return bn_fail_errno(err, errno, program, "cannot start");
+    }
     struct bn_child_options options = {.argv = argv, .cancelled = interrupted};
     if (bn_ranks_told() > 1) options.on_stderr = pass_on;
     BN_TRY(bn_child_start(&t->child, &options, err));
