@@ -121,7 +121,7 @@ static const struct bn_option GENERATE[] = {
             BN_TO_BOOL(OF, assert_greedy)),
     BN_RARE("timing", "print the times of each token on standard error", .env = "BITNET_TRACE_TIMING",
             BN_TO_BOOL(OF, timing)),
-    BN_RARE("kernels", "print the kernels that ran on standard error", .env = "BITNET_TRACE_QUANT",
+    BN_RARE("kernels", "print what ran, by kernel and by tensor", .env = "BITNET_TRACE_QUANT",
             BN_TO_BOOL(OF, kernels)),
     BN_RARE("strict", "refuse an unnamed model; a warning is an error", .env = "BITNET_STRICT_MODE",
             BN_TO_BOOL(OF, strict)),

@@ -93,6 +93,7 @@ BN_MUST_CHECK bn_status bn_run_template(bn_template *out, const struct bn_args *
 struct bn_run_prompt {
     struct bn_prompt own;
     bn_template tmpl;
+    uint64_t tokenize_ns; /* template and tokenizer; 0: tokens were given */
 };
 BN_MUST_CHECK bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args,
                                       const bn_model *model, bool trim, bn_error *err);
@@ -139,6 +140,19 @@ uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session);
 void bn_run_note_model(const struct bn_args *args, const bn_model *model);
 void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *sampling);
 void bn_run_note_kernels(const bn_session *session);
+
+/* --kernels: which kernels ran for which tensor, and how often. Released by bn_free(list). */
+struct bn_run_dispatch {
+    struct bn_run_dispatched {
+        const void *weights; /* a bn_linear, or the bn_matrix of head or embedding */
+        enum bn_kernel kernel;
+        uint64_t calls;
+    } * list;
+    size_t n, at; /* at: of the last call; the next one is mostly the one after it */
+    bool failed;  /* memory was short */
+};
+void bn_run_count_dispatch(void *dispatch, const void *weights, enum bn_kernel kernel);
+void bn_run_print_dispatch(const struct bn_run_dispatch *dispatch, const bn_model *model);
 
 /* With ranks: what a token exchanged, and how long that took. */
 void bn_run_note_ranks(const struct bn_generation *gen);
