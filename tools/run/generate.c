@@ -11,7 +11,6 @@
 #include "infer/session.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"

@@ -16,7 +16,7 @@
 #include "model/model.h"
 #include "model/weights.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
 #include "tools/run/run.h"
 
 #define SHOWN_VALUE_BYTES 60u

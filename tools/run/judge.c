@@ -5,17 +5,14 @@
  * where layers differ more, their median distance decides. Experts of a layer are judged one by one. The model is
  * not built, so that files of unknown architectures are judged too: a layer is the first part of a name that is a number.
  */
-#include <ctype.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "base/buf.h"
 #include "base/error.h"
 #include "lab/report/table.h"
 #include "lab/stats/summary.h"
 #include "model/weights.h"
-#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
 #include "tools/run/run.h"
 
 /* ---- the limits ---- */
@@ -42,17 +39,18 @@ static const struct rule {
     enum bn_run_figure figure;
     double low, high, near;
 } RULES[] = {
-    {"values or scales that are not finite", TERNARY, BN_RUN_INVALID, 0, 0, 0},
+    {"invalid scales and codes", TERNARY, BN_RUN_INVALID, 0, 0, 0},
     {"share of zeros", TERNARY, BN_RUN_ZEROS, 0, 0.999, 0.25},
-    {"share of +1 in what is not 0", TERNARY, BN_RUN_PLUS, 0.001, 0.999, 0.25},
+    {"share of +1 among -1 and +1", TERNARY, BN_RUN_PLUS, 0.001, 0.999, 0.25},
     {"scale", TERNARY, BN_RUN_SIZE, 1e-6, 1e4, 6},
     {"largest scale of a group / median", TERNARY, BN_RUN_SPREAD, 0, 1024, 0},
     {"equal weights in a row, not 0", TERNARY, BN_RUN_EQUAL, 0, 4096, 0},
     {"values that are not finite", FLOATS, BN_RUN_INVALID, 0, 0, 0},
-    {"share of zeros", FLOATS, BN_RUN_ZEROS, 0, 0.999, 0.25},
-    {"share of positive values", FLOATS, BN_RUN_PLUS, 0.001, 0.999, 0.25},
+    {"share of zeros", FLOATS, BN_RUN_ZEROS, 0, 0.999, 0.5},
+    {"share of positive values", FLOATS, BN_RUN_PLUS, 0.001, 0.999, 0.5},
     {"root mean square", FLOATS, BN_RUN_SIZE, 1e-9, 1e6, 6},
     {"values that are not finite", NORM, BN_RUN_INVALID, 0, 0, 0},
+    {"share of zeros", NORM, BN_RUN_ZEROS, 0, 0.05, 0},
     {"share of positive values", NORM, BN_RUN_PLUS, 0.001, 1, 0.5},
     {"root mean square", NORM, BN_RUN_SIZE, 1e-6, 1e4, 6},
     {"values that are not finite", VECTOR, BN_RUN_INVALID, 0, 0, 0},
@@ -199,6 +197,7 @@ struct judge {
     double *room;         /* for n figures */
     struct bn_table findings;
     size_t n_damaged; /* units */
+    bool failed;      /* memory was short */
 };
 
 static void name_unit(struct unit *u, const struct bn_gguf_tensor *t, uint64_t expert, bool of_experts)
@@ -265,7 +264,7 @@ static bn_status read_units(struct judge *j, const struct bn_gguf *gguf, bn_erro
 /* ---- judging ---- */
 
 /* The range of a figure in the units of a role. */
-static void set_range(const struct judge *j, struct unit *first, const struct rule *rule)
+static void set_range(struct judge *j, struct unit *first, const struct rule *rule)
 {
     const bool of_size = rule->figure == BN_RUN_SIZE;
     double *low = &first->low[rule->figure], *high = &first->high[rule->figure];
@@ -277,7 +276,8 @@ static void set_range(const struct judge *j, struct unit *first, const struct ru
         double x = u->figures[rule->figure];
         if (u->first == first && x >= rule->low && x <= rule->high) j->room[n++] = of_size ? log2(x) : x;
     }
-    if (rule->near <= 0.0 || n < MIN_NEIGHBOURS || !bn_summarize(&s, j->room, n)) return;
+    if (rule->near <= 0.0 || n < MIN_NEIGHBOURS) return;
+    j->failed |= !bn_summarize(&s, j->room, n);
     double distance = fmax(rule->near, SIGMAS * BN_MAD_SIGMA * s.mad);
     *low = fmax(*low, of_size ? exp2(s.median - distance) : s.median - distance);
     *high = fmin(*high, of_size ? exp2(s.median + distance) : s.median + distance);
@@ -312,6 +312,7 @@ bn_status bn_run_judge(bn_json *doc, const struct bn_gguf *gguf, struct bn_args 
     bn_status status = read_units(&j, gguf, err);
     for (size_t i = 0; i < j.n && status == BN_OK; i++)
         judge_unit(&j, &j.units[i]);
+    if (status == BN_OK && (j.failed || j.findings.failed)) status = bn_nomem(err);
     if (j.n_damaged != 0) args->exit_code = BN_EXIT_NEGATIVE;
     bn_table_put_json(doc, "findings", &j.findings);
     bn_json_put_u64(doc, "tensors_judged", j.n);

@@ -219,7 +219,7 @@ BN_MUST_CHECK bn_status bn_run_line_text(bn_json **value, const char **text, con
 
 /* What is in some rows of a tensor. */
 enum bn_run_figure {
-    BN_RUN_INVALID, /* values and scales that are not finite; scales below 0, or 0 for weights that are not */
+    BN_RUN_INVALID, /* not finite; scales below 0, or 0 for weights that are not; codes that the type lacks */
     BN_RUN_ZEROS,   /* the share of zeros */
     BN_RUN_PLUS,    /* of the others, the share of positive ones */
     BN_RUN_SIZE,    /* the scale, of groups their median; of floats the root mean square */
