@@ -91,32 +91,32 @@ nano=fixtures/nano-bitnet-b1.58-i2_s-42.gguf built_in=fixtures/built-in-i2_s.ggu
 f16=fixtures/nano-qwen3-q2_0-v331-f16embd-42.gguf q2=fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf
 for from in $nano $q2 fixtures/micro-llama-tq1_0-v331-group256-tied-42.gguf fixtures/micro-llama-tq2_0-v331-group256-tied-42.gguf \
     fixtures/nano-qwen3-pq2_0-v331-yarn-tied-42.gguf fixtures/nano-qwen3-ptq1_0-v331-yarn-tied-42.gguf; do
-    named "all zero: ${from#*/}" $from blk.0.attn_q.weight 'share of zeros' zero
-    named "all +1: ${from#*/}" $from blk.0.attn_q.weight 'share of +1 among -1 and +1' plus
+    named "all zero: ${from#*/}" "$from" blk.0.attn_q.weight 'share of zeros' zero
+    named "all +1: ${from#*/}" "$from" blk.0.attn_q.weight 'share of +1 among -1 and +1' plus
 done
-named 'a scale of 1e6' $nano blk.0.ffn_up.weight scale scale 1e6
+named 'a scale of 1e6' "$nano" blk.0.ffn_up.weight scale scale 1e6
 for scale in 0 -1 nan inf; do
-    named "a scale of $scale" $nano blk.0.ffn_up.weight 'invalid scales' scale $scale
+    named "a scale of $scale" "$nano" blk.0.ffn_up.weight 'invalid scales' scale $scale
 done
-named 'a scale that is 100 times that of the other layers' $six blk.3.attn_k.weight scale scale 4.3
-named 'a scale that is a hundredth of it' $six blk.3.attn_k.weight scale scale 4.3e-4
-named 'nine of ten weights zero, unlike the other layers' $six blk.2.ffn_gate.weight 'share of zeros' sparse
-named 'a lost page' $six blk.5.ffn_down.weight 'equal weights in a row' page
+named 'a scale that is 100 times that of the other layers' "$six" blk.3.attn_k.weight scale scale 4.3
+named 'a scale that is a hundredth of it' "$six" blk.3.attn_k.weight scale scale 4.3e-4
+named 'nine of ten weights zero, unlike the other layers' "$six" blk.2.ffn_gate.weight 'share of zeros' sparse
+named 'a lost page' "$six" blk.5.ffn_down.weight 'equal weights in a row' page
 for half in 7c00 fe01 8401 0000; do
-    named "the scale $half of one group" $q2 blk.0.attn_v.weight 'invalid scales' half $half
+    named "the scale $half of one group" "$q2" blk.0.attn_v.weight 'invalid scales' half $half
 done
-named 'a scale of a group with a wrong exponent' $q2 blk.0.attn_v.weight 'largest scale of a group' half 7b00
-named 'gammas of 1e-4' $built_in blk.4.ffn_norm.weight 'root mean square' times 1e-4
-named 'gammas of 1e-7 without neighbours' $nano output_norm.weight 'root mean square' times 1e-7
-named 'gammas that are zero' $nano blk.0.attn_norm.weight 'root mean square' times 0
-named 'some gammas that are zero' $built_in blk.4.ffn_norm.weight 'share of zeros' bytes 0 64
-named 'gammas with the other sign' $nano blk.0.attn_norm.weight 'share of positive values' times -1
-named 'a gamma that is not a number' $nano blk.0.attn_norm.weight 'not finite' one nan
-named 'an infinite weight of the embedding' $f16 token_embd.weight 'not finite' halfword 7c00
+named 'a scale of a group with a wrong exponent' "$q2" blk.0.attn_v.weight 'largest scale of a group' half 7b00
+named 'gammas of 1e-4' "$built_in" blk.4.ffn_norm.weight 'root mean square' times 1e-4
+named 'gammas of 1e-7 without neighbours' "$nano" output_norm.weight 'root mean square' times 1e-7
+named 'gammas that are zero' "$nano" blk.0.attn_norm.weight 'root mean square' times 0
+named 'some gammas that are zero' "$built_in" blk.4.ffn_norm.weight 'share of zeros' bytes 0 64
+named 'gammas with the other sign' "$nano" blk.0.attn_norm.weight 'share of positive values' times -1
+named 'a gamma that is not a number' "$nano" blk.0.attn_norm.weight 'not finite' one nan
+named 'an infinite weight of the embedding' "$f16" token_embd.weight 'not finite' halfword 7c00
 named 'one expert of zeros' fixtures/duo-maple-tq2_0-v331-42.gguf 'blk.1.ffn_up_exps.weight[4]' 'share of zeros' expert 4
 named 'one expert whose scales are 128 times those of the others' fixtures/duo-maple-tq2_0-v331-42.gguf 'blk.1.ffn_up_exps.weight[4]' scale expert-scales 4
 
-# ---- what is no fault, and how findings are written ----
+# ---- what is not a fault, and how findings are written ----
 python3 "$tmp/plant.py" "$out/bn-run" $f16 "$tmp/rows.gguf" token_embd.weight bytes 2560 768
 says 0 'rows of tokens that nothing was trained for are counted' '^3 all-zero rows of embedding and head' "$out/bn-run" inspect --judge -m "$tmp/rows.gguf"
 python3 "$tmp/plant.py" "$out/bn-run" $six "$tmp/two.gguf" blk.3.attn_k.weight scale 4.3

@@ -64,46 +64,27 @@ static void close_file(struct file *file)
 static void value_text(const struct bn_gguf_kv *kv, char *out, size_t room)
 {
     const unsigned char *cursor = kv->value;
-    unsigned unused = 64u - 8u * (unsigned)bn_gguf_type_bytes(kv->type);
-    struct bn_str s;
+    const enum bn_gguf_type type = kv->type;
+    const unsigned n_unused = 64u - 8u * (unsigned)bn_gguf_type_bytes(type); /* bits */
     uint64_t whole = 0;
     float f;
     double d;
-    if (unused < 64) memcpy(&whole, kv->value, bn_gguf_type_bytes(kv->type));
-    switch (kv->type) {
-    case BN_GGUF_STRING:
-        s = bn_gguf_next_str(&cursor);
+    if (n_unused < 64) memcpy(&whole, kv->value, bn_gguf_type_bytes(type));
+    memcpy(&f, &whole, sizeof f);
+    memcpy(&d, &whole, sizeof d);
+    if (type == BN_GGUF_STRING) {
+        struct bn_str s = bn_gguf_next_str(&cursor);
         bn_escape(out, bn_min_size(room, SHOWN_VALUE_BYTES), s.ptr, s.len);
-        return;
-    case BN_GGUF_ARRAY:
+    } else if (type == BN_GGUF_ARRAY)
         snprintf(out, room, "[%llu x %s]", (unsigned long long)kv->n, bn_gguf_type_name(kv->element));
-        return;
-    case BN_GGUF_F32:
-        memcpy(&f, kv->value, sizeof f);
-        snprintf(out, room, "%.9g", (double)f);
-        return;
-    case BN_GGUF_F64:
-        memcpy(&d, kv->value, sizeof d);
-        snprintf(out, room, "%.17g", d);
-        return;
-    case BN_GGUF_BOOL:
+    else if (type == BN_GGUF_F32 || type == BN_GGUF_F64)
+        snprintf(out, room, "%.*g", type == BN_GGUF_F32 ? 9 : 17, type == BN_GGUF_F32 ? (double)f : d);
+    else if (type == BN_GGUF_BOOL)
         snprintf(out, room, "%s", whole != 0 ? "true" : "false");
-        return;
-    case BN_GGUF_I8:
-    case BN_GGUF_I16:
-    case BN_GGUF_I32:
-    case BN_GGUF_I64:
-        snprintf(out, room, "%lld", (long long)((int64_t)(whole << unused) >> unused));
-        return;
-    case BN_GGUF_U8:
-    case BN_GGUF_U16:
-    case BN_GGUF_U32:
-    case BN_GGUF_U64:
-    case BN_GGUF_TYPE_COUNT:
-    default:
+    else if (type == BN_GGUF_I8 || type == BN_GGUF_I16 || type == BN_GGUF_I32 || type == BN_GGUF_I64)
+        snprintf(out, room, "%lld", (long long)((int64_t)(whole << n_unused) >> n_unused));
+    else
         snprintf(out, room, "%llu", (unsigned long long)whole);
-        return;
-    }
 }
 
 static void put_keys(bn_json *doc, const struct bn_gguf *gguf)

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/elementary.h"
 #include "base/error.h"
 #include "lab/report/table.h"
 #include "lab/stats/summary.h"
@@ -17,17 +18,17 @@
 
 /* ---- the limits ---- */
 
-/* A distance of so many standard deviations, estimated by the median distance, is allowed in any case. */
+/* Standard deviations, estimated by the median distance, that are always allowed. */
 #define SIGMAS 8.0
-/* With fewer neighbours nothing is said about a distance: in four, two may be damaged. */
+/* Fewer neighbours are not compared. */
 #define MIN_NEIGHBOURS 5u
-/* A sign is judged from so many weights on: that all of 32 are alike by chance happens once in 2^31. */
+/* Signs of fewer weights are not judged: all of 32 are alike by chance once in 2^31. */
 #define MIN_SIGNED 32u
 
 enum kind { TERNARY, FLOATS, NORM, VECTOR };
 
 /* Ranges include their ends. `near`: the distance from the median that is always allowed; 0: there is no comparison.
- * Where the range is of a size, distances are of its binary logarithm: 6 is a factor of 64.
+ * Of a size it is a factor, since distances of sizes are those of their logarithms.
  *
  * Where they come from. Zeros: 30 to 52 % in 29 published checkpoints; layers of one role differ by 2 points at most in
  * the trained models of fixtures/. Scales: within 1.4 there, the rows of all of Maple within 11. Gammas: within 1.8
@@ -42,17 +43,17 @@ static const struct rule {
     {"invalid scales and codes", TERNARY, BN_RUN_INVALID, 0, 0, 0},
     {"share of zeros", TERNARY, BN_RUN_ZEROS, 0, 0.999, 0.25},
     {"share of +1 among -1 and +1", TERNARY, BN_RUN_PLUS, 0.001, 0.999, 0.25},
-    {"scale", TERNARY, BN_RUN_SIZE, 1e-6, 1e4, 6},
+    {"scale", TERNARY, BN_RUN_SIZE, 1e-6, 1e4, 64},
     {"largest scale of a group / median", TERNARY, BN_RUN_SPREAD, 0, 1024, 0},
     {"equal weights in a row, not 0", TERNARY, BN_RUN_EQUAL, 0, 4096, 0},
     {"values that are not finite", FLOATS, BN_RUN_INVALID, 0, 0, 0},
     {"share of zeros", FLOATS, BN_RUN_ZEROS, 0, 0.999, 0.5},
     {"share of positive values", FLOATS, BN_RUN_PLUS, 0.001, 0.999, 0.5},
-    {"root mean square", FLOATS, BN_RUN_SIZE, 1e-9, 1e6, 6},
+    {"root mean square", FLOATS, BN_RUN_SIZE, 1e-9, 1e6, 64},
     {"values that are not finite", NORM, BN_RUN_INVALID, 0, 0, 0},
     {"share of zeros", NORM, BN_RUN_ZEROS, 0, 0.05, 0},
     {"share of positive values", NORM, BN_RUN_PLUS, 0.001, 1, 0.5},
-    {"root mean square", NORM, BN_RUN_SIZE, 1e-6, 1e4, 6},
+    {"root mean square", NORM, BN_RUN_SIZE, 1e-6, 1e4, 64},
     {"values that are not finite", VECTOR, BN_RUN_INVALID, 0, 0, 0},
 };
 
@@ -183,7 +184,7 @@ bn_status bn_run_read_stats(struct bn_run_stats *out, const struct bn_gguf_tenso
 
 /* A tensor, or the part of one expert. Its role is its name with a star for the layer. */
 struct unit {
-    char name[BN_GGUF_MAX_NAME_BYTES + 33], role[BN_GGUF_MAX_NAME_BYTES + 33];
+    char name[BN_GGUF_MAX_NAME_BYTES + 33], role[BN_GGUF_MAX_NAME_BYTES + 1];
     enum kind kind;
     double figures[BN_RUN_FIGURES]; /* NaN: there is none */
     double low[BN_RUN_FIGURES], high[BN_RUN_FIGURES];
@@ -203,8 +204,9 @@ struct judge {
 static void name_unit(struct unit *u, const struct bn_gguf_tensor *t, uint64_t expert, bool of_experts)
 {
     char number[24] = "";
-    bn_escape(u->name, sizeof u->name - sizeof number, t->name.ptr, t->name.len);
-    snprintf(u->role, sizeof u->role, "%s", u->name);
+    if (of_experts) snprintf(number, sizeof number, "[%llu]", (unsigned long long)expert);
+    bn_escape(u->role, sizeof u->role, t->name.ptr, t->name.len);
+    snprintf(u->name, sizeof u->name, "%s%s", u->role, number);
     for (char *part = u->role; part != NULL;
          part = strchr(part, '.') != NULL ? strchr(part, '.') + 1 : NULL) {
         size_t n = strspn(part, "0123456789");
@@ -213,8 +215,6 @@ static void name_unit(struct unit *u, const struct bn_gguf_tensor *t, uint64_t e
         *part = '*';
         break;
     }
-    if (of_experts) snprintf(number, sizeof number, "[%llu]", (unsigned long long)expert);
-    strcat(u->name, number);
 }
 
 static enum kind kind_of(const struct bn_gguf_tensor *t, const char *name)
@@ -274,13 +274,13 @@ static void set_range(struct judge *j, struct unit *first, const struct rule *ru
     *high = rule->high;
     for (const struct unit *u = first; u < j->units + j->n; u++) {
         double x = u->figures[rule->figure];
-        if (u->first == first && x >= rule->low && x <= rule->high) j->room[n++] = of_size ? log2(x) : x;
+        if (u->first == first && x >= rule->low && x <= rule->high) j->room[n++] = of_size ? bn_log(x) : x;
     }
     if (rule->near <= 0.0 || n < MIN_NEIGHBOURS) return;
     j->failed |= !bn_summarize(&s, j->room, n);
-    double distance = fmax(rule->near, SIGMAS * BN_MAD_SIGMA * s.mad);
-    *low = fmax(*low, of_size ? exp2(s.median - distance) : s.median - distance);
-    *high = fmin(*high, of_size ? exp2(s.median + distance) : s.median + distance);
+    double distance = fmax(of_size ? bn_log(rule->near) : rule->near, SIGMAS * BN_MAD_SIGMA * s.mad);
+    *low = fmax(*low, of_size ? bn_exp(s.median - distance) : s.median - distance);
+    *high = fmin(*high, of_size ? bn_exp(s.median + distance) : s.median + distance);
 }
 
 static void judge_unit(struct judge *j, struct unit *u)
