@@ -156,7 +156,7 @@ spoiled() { # title, message, sed program
 spoiled 'a document without events' 'spoiled.json: the profile holds no events' 's/"events": \[/"event": [/'
 spoiled 'one with events of another pass' 'list of events is missing or malformed' '0,/^( *\[[0-9]+, -?[0-9]+, -?[0-9]+, )[0-9]+((, [0-9]+){8}\],?)$/s//\1777\2/'
 spoiled 'a graph' 'is not a bn.profile/1' 's,"bn.profile/1","bn.graph/1",'
-sed -E 's/"name": "nano[^"]*"/"name": "\\u001b[31mred"/' "$profile" >"$tmp/spoiled.json"
+sed -E 's,"name": "fixtures/nano[^"]*","name": "\\u001b[31mred",' "$profile" >"$tmp/spoiled.json"
 top "$tmp/spoiled.json" --once
 check 'control characters of a document are escaped' has "$tmp/out" '\\x1B\[31mred'
 recorded_screen() { timeout 300 python3 tests/pty/screen.py "$bin/bn-bench" top "$profile" >"$tmp/out" 2>&1; }
