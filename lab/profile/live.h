@@ -108,7 +108,7 @@ BN_MUST_CHECK bn_status bn_live_open(struct bn_live **out, bn_session *session,
                                      const struct bn_live_options *options, bn_error *err);
 /* Detaches the profile and removes the file; before the session is closed. NULL is accepted. */
 void bn_live_close(struct bn_live *live);
-/* Adds the only pass of a profile to the sums; measured: and what its bricks and kernels, folded, add up to. */
+/* Adds the last pass of a profile to the sums; measured: and what its bricks and kernels, folded, add up to. */
 void bn_live_count(struct bn_live_sums *sums, const bn_prof *prof, bool measured);
 /* Publishes the load; by the thread that runs passes, while none runs. NULL is accepted. */
 void bn_live_set_load(struct bn_live *live, const struct bn_live_load *load);

@@ -95,14 +95,15 @@ static void sum_up(struct bn_live_sums *sums, const bn_prof *prof)
     sums->wait_ns = sums->bricks[BN_BRICK_BARRIER_WAIT].exclusive_ns;
     sums->bricks_ns = 0;
     for (unsigned t = 0; t < prof->n_threads; t++) {
-        sums->n_parts += prof->trails[t].n > 0;
+        const struct bn_prof_trail *trail = &prof->trails[t];
+        sums->n_parts += trail->n > 0 && trail->events[trail->n - 1].pass + 1u == prof->n_passes;
         sums->bricks_ns += prof->trails[t].inside_ns[0]; /* what all its bricks took */
     }
 }
 
 void bn_live_count(struct bn_live_sums *sums, const bn_prof *prof, bool measured)
 {
-    const struct bn_prof_pass *pass = &prof->passes[0];
+    const struct bn_prof_pass *pass = &prof->passes[prof->n_passes - 1];
     uint64_t begin = bn_prof_ns(prof, pass->begin);
     sums->wall_ns = bn_prof_ns(prof, pass->end);
     sums->n_passes++;

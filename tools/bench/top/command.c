@@ -139,7 +139,7 @@ static bn_json *make_document(const struct bn_top *top)
     }
     bn_json *pass = bn_json_put_object(doc, "pass");
     bn_json_put_u64(pass, "number", s->pass_number);
-    bn_json_put_u64(pass, "tokens", s->pass->passes[0].n_tokens);
+    bn_json_put_u64(pass, "tokens", s->pass->passes[s->pass->n_passes - 1].n_tokens);
     bn_schedule_put_rows(pass, &top->pass.schedule);
     return doc;
 }

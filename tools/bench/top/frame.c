@@ -154,7 +154,8 @@ static void put_times(struct bn_buf *out, const struct bn_top *top)
 static void put_note(struct bn_buf *out, const struct bn_top *top)
 {
     const struct bn_live_sums *all = &top->now->sums;
-    const struct bn_prof_pass *pass = top->now->pass != NULL ? top->now->pass->passes : NULL;
+    const struct bn_prof_pass *pass =
+        top->replay.at > 0 ? &top->replay.prof->passes[top->replay.at - 1] : NULL;
     char room[16];
     if (top->trouble[0] != '\0')
         bn_buf_printf(out, "not refreshed: %s", top->trouble);
@@ -166,7 +167,7 @@ static void put_note(struct bn_buf *out, const struct bn_top *top)
         bn_buf_puts(out, "no pass has run yet");
     else if (top->state == BN_TOP_RECORDED)
         bn_buf_printf(out, "pass %zu of %zu: %u token%s from position %u on", top->replay.at,
-                      top->replay.prof->n_passes, pass->n_tokens, bn_cli_s(pass->n_tokens), pass->position);
+                      top->replay.n_passes, pass->n_tokens, bn_cli_s(pass->n_tokens), pass->position);
     else if (all->n_measured < all->n_passes)
         bn_buf_printf(out, "passes are short: %s of them are measured",
                       short_percent(room, (double)all->n_measured / (double)all->n_passes));

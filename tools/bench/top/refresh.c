@@ -139,15 +139,20 @@ static bn_status make_pass(struct bn_top_pass *out, const struct bn_live_snapsho
     if (s->pass == NULL)
         return bn_fail(err, BN_ERR_NOT_FOUND,
                        s->sums.n_passes == 0 ? "no pass has run" : "no pass was small enough");
-    BN_TRY(bn_graph_add_profile(&out->graph, s->pass, NULL, 0, 1, err));
+    BN_TRY(bn_graph_add_profile(&out->graph, s->pass, NULL, s->pass->n_passes - 1, 1, err));
     return bn_schedule_open(&out->schedule, &out->graph, NULL, err);
+}
+
+static void release(const struct bn_top *top, struct bn_live_snapshot *snapshot)
+{
+    if (snapshot != NULL && top->replay.document == NULL) bn_live_release(snapshot);
+    bn_free(snapshot);
 }
 
 void bn_top_close(struct bn_top *top)
 {
     close_pass(&top->pass);
-    if (top->now != NULL) bn_live_release(top->now);
-    bn_free(top->now);
+    release(top, top->now);
     bn_free(top->rows.list);
     bn_live_detach(top->reader);
     bn_top_replay_close(&top->replay);
@@ -157,7 +162,7 @@ void bn_top_close(struct bn_top *top)
 
 static enum bn_top_state state_of(const struct bn_top *top, const struct bn_live_snapshot *now)
 {
-    if (top->replay.prof != NULL) return BN_TOP_RECORDED;
+    if (top->replay.document != NULL) return BN_TOP_RECORDED;
     if (now->has_ended) return BN_TOP_ENDED;
     if (now->load.n_sequences > 0) return now->load.n_running > 0 ? BN_TOP_RUNNING : BN_TOP_IDLE;
     return now->read_ns > now->updated_ns + IDLE_NS ? BN_TOP_IDLE : BN_TOP_RUNNING;
@@ -169,9 +174,9 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
     bn_error why = {0};
     bool is_first = top->now->head.n_threads == 0;
     if (next == NULL) return bn_nomem(err);
-    bn_status status = top->replay.prof != NULL ? bn_top_replay_read(next, &top->replay, &why)
-                                                : bn_live_read(next, top->reader, &why);
-    if (status != BN_OK) {
+    if (top->reader == NULL) {
+        bn_top_replay_read(next, &top->replay);
+    } else if (bn_live_read(next, top->reader, &why) != BN_OK) {
         top->now->has_ended = next->has_ended;
         bn_free(next);
         snprintf(top->trouble, sizeof top->trouble, "%s", why.msg);
@@ -183,8 +188,7 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
     if (is_first || next->sums.n_measured != top->now->sums.n_measured)
         bn_top_window(&top->window, next, is_first ? NULL : top->now);
     close_pass(&top->pass); /* its names are in the snapshot */
-    bn_live_release(top->now);
-    bn_free(top->now);
+    release(top, top->now);
     top->now = next;
     top->state = state_of(top, next);
     top->pass = (struct bn_top_pass){0};
@@ -197,10 +201,10 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
 bn_status bn_top_move(struct bn_top *top, long by, bool *moved, bn_error *err)
 {
     struct bn_top_replay *r = &top->replay;
-    size_t n = r->prof != NULL ? r->prof->n_passes : 0, before = r->at;
+    size_t n = r->n_passes;
     size_t to = by < 0 ? r->at - bn_min_size(r->at, (size_t)-by) : r->at + bn_min_size(n - r->at, (size_t)by);
     if (to == 0) to = bn_min_size(n, 1);
-    *moved = to != before;
+    *moved = to != r->at;
     if (!*moved) return BN_OK;
     r->at = to - 1; /* what it differs from */
     BN_TRY(bn_top_refresh(top, err));

@@ -3,25 +3,26 @@
  * A recorded profile as a source of snapshots: what a live profile would have shown after each of its passes, by
  * the same sums.
  */
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/profile/document.h"
 #include "tools/bench/top/top.h"
 
-static bn_status read_document(struct bn_top_replay *r, const char *path, bn_error *err)
+static bn_status open_document(struct bn_top_replay *r, const char *path, bn_error *err)
 {
-    struct bn_prof_network network;
     BN_TRY(bn_json_read_file(&r->document, path, err));
-    return bn_prof_read(&r->prof, &network, r->document, err);
+    BN_TRY(bn_prof_read(&r->prof, NULL, r->document, err));
+    r->n_passes = r->prof->n_passes;
+    r->n_events = bn_alloc(r->prof->n_threads, sizeof *r->n_events);
+    if (r->n_events == NULL) return bn_nomem(err);
+    for (unsigned t = 0; t < r->prof->n_threads; t++)
+        r->n_events[t] = r->prof->trails[t].n;
+    return r->n_passes > 0 ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "no pass was recorded");
 }
 
 bn_status bn_top_replay_open(struct bn_top_replay *r, const char *path, bn_error *err)
 {
-    bn_status status = read_document(r, path, err);
-    if (status == BN_OK && r->prof->n_passes == 0)
-        status = bn_fail(err, BN_ERR_FORMAT, "no pass was recorded");
+    bn_status status = open_document(r, path, err);
     if (status == BN_OK) return BN_OK;
     bn_error_name(err, path);
     bn_top_replay_close(r);
@@ -32,6 +33,7 @@ void bn_top_replay_close(struct bn_top_replay *r)
 {
     bn_prof_close(r->prof);
     bn_json_free(r->document);
+    bn_free(r->n_events);
     *r = (struct bn_top_replay){0};
 }
 
@@ -52,45 +54,32 @@ static void fill_head(struct bn_live_head *h, const struct bn_top_replay *r)
     copy_text(h->isa, sizeof h->isa, isa[0] != '\0' ? isa : bn_json_text_of(r->document, "isa"));
 }
 
-/* Puts the events of one pass where those of the pass before were. */
-static void copy_events(bn_prof *to, const bn_prof *from, size_t pass)
+/* Adds the events up to the end of a pass; what comes before the first one belongs to it. */
+static void add_pass(const struct bn_top_replay *r, size_t pass)
 {
-    bn_prof_forget_events(to);
-    to->passes[to->n_passes++] = from->passes[pass];
-    for (unsigned t = 0; t < from->n_threads; t++) {
-        struct bn_prof_trail *trail = &to->trails[t];
-        for (size_t i = 0; i < from->trails[t].n; i++) {
-            struct bn_prof_event *e = &trail->events[trail->n];
-            *e = from->trails[t].events[i];
-            if (e->pass != pass && (e->pass != BN_PROF_NO_PASS || pass > 0)) continue;
-            if (e->pass == pass) e->pass = 0;
+    for (unsigned t = 0; t < r->prof->n_threads; t++) {
+        struct bn_prof_trail *trail = &r->prof->trails[t];
+        for (; trail->n < r->n_events[t] && trail->events[trail->n].pass + 1u <= pass + 1; trail->n++) {
+            const struct bn_prof_event *e = &trail->events[trail->n];
             if (e->kernel != BN_PROF_NO_KERNEL && e->brick < BN_BRICK_KNOWN)
                 trail->bricks[e->brick].ops += (uint64_t)e->shape.rows * e->shape.cols * e->shape.n;
-            trail->n++;
         }
     }
+    r->prof->n_passes = pass + 1;
+    bn_prof_fold(r->prof);
 }
 
-bn_status bn_top_replay_read(struct bn_live_snapshot *out, const struct bn_top_replay *r, bn_error *err)
+void bn_top_replay_read(struct bn_live_snapshot *out, const struct bn_top_replay *r)
 {
-    const bn_prof *all = r->prof;
-    struct bn_prof_options options = {.level = all->level, .n_threads = all->n_threads, .n_passes = 1};
-    for (unsigned t = 0; t < all->n_threads; t++)
-        if (all->trails[t].n >= options.n_events) options.n_events = all->trails[t].n + 1;
-    *out = (struct bn_live_snapshot){.kernel_names = all->kernel_names, .pass_number = r->at};
+    uint64_t dropped = r->prof->passes_dropped;
+    *out = (struct bn_live_snapshot){
+        .kernel_names = r->prof->kernel_names, .pass_number = r->at, .pass = r->prof};
     fill_head(&out->head, r);
-    BN_TRY(bn_prof_open(&out->pass, &options, err));
-    bn_prof *one = out->pass;
-    one->clock = all->clock;
-    one->epoch = all->epoch;
-    one->kernel_names = all->kernel_names;
-    one->passes_dropped = all->passes_dropped;
+    bn_prof_reset_epoch(r->prof); /* the events stay where they are */
+    r->prof->passes_dropped = dropped;
     for (size_t i = 0; i < r->at; i++) {
-        copy_events(one, all, i);
-        bn_prof_fold(one);
-        bn_live_count(&out->sums, one, true);
+        add_pass(r, i);
+        bn_live_count(&out->sums, r->prof, true);
     }
-    bn_prof_finalize(one, out->sums.wall_ns);
     out->updated_ns = out->read_ns = out->sums.wall_ns;
-    return BN_OK;
 }

@@ -73,11 +73,12 @@ struct bn_top_view {
 enum bn_top_state { BN_TOP_RUNNING, BN_TOP_RECORDED, BN_TOP_IDLE, BN_TOP_ENDED };
 extern const char *const bn_top_state_names[];
 
-/* A profile document; prof is NULL when there is none. */
+/* A profile document; document is NULL when there is none. prof holds what was measured up to a pass. */
 struct bn_top_replay {
     bn_json *document;
     bn_prof *prof;
-    size_t at; /* passes that have run, 0 to prof->n_passes */
+    size_t n_passes, *n_events; /* in the document; of each thread */
+    size_t at;                  /* passes that have run, 0 to n_passes */
 };
 
 struct bn_top {
@@ -113,9 +114,8 @@ void bn_top_window(struct bn_top_window *out, const struct bn_live_snapshot *now
 /* BN_ERR_FORMAT when the file is not a bn.profile/1 with passes. */
 BN_MUST_CHECK bn_status bn_top_replay_open(struct bn_top_replay *r, const char *path, bn_error *err);
 void bn_top_replay_close(struct bn_top_replay *r);
-/* As bn_live_read, after r->at passes. Names in it are borrowed from the document. */
-BN_MUST_CHECK bn_status bn_top_replay_read(struct bn_live_snapshot *out, const struct bn_top_replay *r,
-                                           bn_error *err);
+/* As bn_live_read, after r->at passes. The pass in it and the names are borrowed. */
+void bn_top_replay_read(struct bn_live_snapshot *out, const struct bn_top_replay *r);
 
 /* ---- rows (rows.c) ---- */
 
