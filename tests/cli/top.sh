@@ -294,7 +294,7 @@ pids+=("$!")
 wait_for grep -q http "$tmp/address"
 check 'a server without requests is idle' shows '^bn-serve [0-9]+  idle' "$tmp/serve" --once
 check 'and no pass has run' has "$tmp/out" 'no pass has run yet'
-curl -sS -m 120 -H 'Content-Type: application/json' -d '{"prompt": "To be", "max_tokens": 9}' \
+curl -sS -m 120 -H 'Content-Type: application/json' -d '{"prompt": "To be", "max_tokens": 9, "temperature": 0}' \
     "$(grep -oE 'http://.*' "$tmp/address")/v1/completions" >"$tmp/answer"
 answered() { top --once --json "$tmp/serve" && holds "d['load']['answers'] == 1 and d['load']['running'] == 0"; }
 wait_for answered
