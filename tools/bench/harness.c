@@ -13,7 +13,6 @@
 #include "model/model.h"
 #include "mpi/ranks.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"

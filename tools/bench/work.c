@@ -130,14 +130,6 @@ static void make_data(struct bn_bench_work *w)
     if (c->in_place) fill_floats((float *)(void *)w->start, c->out_bytes / sizeof(float), &state);
 }
 
-bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c, unsigned char *pool,
-                           bn_error *err)
-{
-    *work = (struct bn_bench_work){.c = c, .pool = pool};
-    make_data(work);
-    return work->failed ? bn_nomem(err) : BN_OK;
-}
-
 void bn_bench_release(struct bn_bench_work *work)
 {
     for (size_t i = 0; i < work->n_blocks; i++)
@@ -283,10 +275,15 @@ static void call_afresh(const struct bn_bench_work *work, const struct bn_kernel
     bn_team_once(n_threads, run_once, &call);
 }
 
-void bn_bench_expect(struct bn_bench_work *work, unsigned n_threads)
+bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c, unsigned char *pool,
+                           unsigned n_threads, bn_error *err)
 {
+    *work = (struct bn_bench_work){.c = c, .pool = pool};
+    make_data(work);
+    if (work->failed) return bn_nomem(err);
     call_afresh(work, &bn_kernels_ref, n_threads);
-    memcpy(work->expected, work->out, work->c->out_bytes);
+    memcpy(work->expected, work->out, c->out_bytes);
+    return BN_OK;
 }
 
 bn_status bn_bench_check(const struct bn_bench_work *work, const struct bn_kernels *kernels,

@@ -73,9 +73,10 @@ struct bn_bench_work {
     bool failed; /* there was no memory for them */
 };
 
-/* Makes the data; pool has room for copies x weights_bytes. Released in any case by bn_bench_release. */
+/* Makes the data and the expected result, by the reference kernels; pool has room for copies x weights_bytes. Released in any
+ * case by bn_bench_release. */
 BN_MUST_CHECK bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c,
-                                         unsigned char *pool, bn_error *err);
+                                         unsigned char *pool, unsigned n_threads, bn_error *err);
 void bn_bench_release(struct bn_bench_work *work);
 
 /* A body for bn_harness_time: this thread's part of n calls, which use the copies of the weights in turn. */
@@ -85,8 +86,6 @@ struct bn_bench_call {
 };
 void bn_bench_calls(void *call, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
 
-/* Computes the expected result with the reference kernels. */
-void bn_bench_expect(struct bn_bench_work *work, unsigned n_threads);
 /* Makes one call and compares every bit; BN_ERR_MISMATCH names kernel, shape and the first difference. */
 BN_MUST_CHECK bn_status bn_bench_check(const struct bn_bench_work *work, const struct bn_kernels *kernels,
                                        unsigned n_threads, bn_error *err);

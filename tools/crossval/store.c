@@ -17,7 +17,6 @@
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
 #include "lab/report/table.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/program/doctor.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
@@ -203,7 +202,7 @@ bn_status bn_crossval_refs(struct bn_args *args, bn_error *err)
     bn_status status = bn_stored_read(&all, err);
     if (status == BN_OK) status = bn_stored_add_bridges(&all, err);
     if (status == BN_OK && !args->json && all.n == 0)
-        puts("no reference is set up; bn-crossval setup --source DIR builds one");
+        puts("no reference is set up; bn-crossval setup node-llama-cpp installs one");
     else if (status == BN_OK)
         status = print_refs(&all, args->json, err);
     bn_free(all.list);
@@ -298,7 +297,7 @@ static void check_disk(struct bn_doctor *d)
 
 static bn_status check_references(struct bn_doctor *d, bn_error *err)
 {
-    static const char HINT[] = "bn-crossval setup --source DIR builds one; --force again";
+    static const char HINT[] = "bn-crossval setup node-llama-cpp installs one, setup --source DIR builds one";
     struct bn_stored_list stored = {0};
     char path[PATH_MAX];
     bool oracle = bn_crossval_find_program("bn-reference", path);
