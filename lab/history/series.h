@@ -34,6 +34,9 @@ BN_MUST_CHECK bn_status bn_series_add(struct bn_series_list *all, const struct b
  * two differ in unit, direction or exactness. */
 BN_MUST_CHECK bn_status bn_series_extend(struct bn_series_list *all, const struct bn_series *series,
                                          bn_error *err);
+/* Appends the median of each series of a list as its only sample. label: put before the names of the tests; NULL: none. */
+BN_MUST_CHECK bn_status bn_series_add_medians(struct bn_series_list *all, const struct bn_series_list *from,
+                                              const char *label, bn_error *err);
 /* NULL when there is none. */
 const struct bn_series *bn_series_find(const struct bn_series_list *all, const char *test,
                                        const char *metric);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "lab/report/units.h"
 #include "lab/stats/summary.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
 
 /* The first cell of a row: in a report of several documents, the document is named. */
@@ -200,8 +201,9 @@ static void fill_models(struct bn_table *t, const struct bn_report *r,
         if (is_model(&r->sources[i])) list[n++] = &r->sources[i];
     if (n > 0) qsort(list, n, sizeof *list, by_size);
     for (size_t i = 0; i < n; i++) {
-        const char *name = bn_json_text_of(list[i]->doc, "model.name"), *slash = strrchr(name, '/');
-        if (slash != NULL) name = slash + 1;
+        const char *label = bn_json_text_of(list[i]->doc, "suite.label"),
+                   *name = bn_bench_base_name(bn_json_text_of(list[i]->doc, "model.name"));
+        if (label[0] != '\0') name = label + (strncmp(label, "run ", 4) == 0 ? 4 : 0);
         size_t length = strlen(name);
         if (length > 5 && strcmp(name + length - 5, ".gguf") == 0) length -= 5;
         bn_table_row(t, "");

@@ -14,10 +14,9 @@
 #include "tools/cli/table.h"
 
 #define FIELDS struct bn_bench_options
+#define INFERS (BN_SUITE_RUN | BN_SUITE_LIMITS)
 #define ROWS (BN_SUITE_KERNELS | BN_SUITE_QUANT | BN_SUITE_MEMORY)
-#define ISA (BN_SUITE_RUN | BN_SUITE_KERNELS | BN_SUITE_QUANT | BN_SUITE_PROFILE)
-
-const char *const bn_suite_commands[BN_SUITE_COMMANDS] = {"run", "kernels", "quant", "memory", "profile"};
+#define ISA (BN_SUITE_RUN | BN_SUITE_SCORE | BN_SUITE_KERNELS | BN_SUITE_QUANT | BN_SUITE_PROFILE)
 
 const struct bn_suite_key bn_suite_keys[BN_SUITE_KEYS] = {
     {"framework.parts", 0, NULL, NULL},
@@ -33,25 +32,28 @@ const struct bn_suite_key bn_suite_keys[BN_SUITE_KEYS] = {
     {"quantization.tensor_sizes", BN_SUITE_QUANT, "shape", NULL},
     {"kernels.filter", BN_SUITE_KERNELS, "filter", NULL},
     {"inference.models", 0, NULL, NULL},
-    {"inference.sequence_lengths", BN_SUITE_RUN, "n-prompt", NULL},
-    {"inference.decode_lengths", BN_SUITE_RUN, "n-predict", NULL},
-    {"inference.depths", BN_SUITE_RUN, "depth", NULL},
-    {"inference.batch_sizes", BN_SUITE_RUN, "concurrent", NULL},
-    {"inference.sequences", BN_SUITE_RUN, "sequences", NULL},
+    {"inference.sequence_lengths", INFERS, "n-prompt", NULL},
+    {"inference.decode_lengths", INFERS, "n-predict", NULL},
+    {"inference.depths", INFERS, "depth", NULL},
+    {"inference.batch_sizes", BN_SUITE_RUN, "sequences", NULL},
+    {"inference.concurrent", BN_SUITE_RUN, "concurrent", NULL},
     {"inference.busy_processes", BN_SUITE_RUN, "busy", NULL},
-    {"hardware.threads", BN_SUITE_RUN | ROWS, "threads", NULL},
+    {"hardware.threads", INFERS | ROWS | BN_SUITE_TRAIN, "threads", NULL},
     {"hardware.isa", ISA, "isa", NULL},
+    {"hardware.price_per_hour", BN_SUITE_RUN, "price-per-hour", NULL},
     {"reporting.directory", 0, NULL, NULL},
     {"reporting.formats", 0, NULL, NULL},
     {"targets.decode_tokens_per_second", BN_SUITE_RUN, "target", "decode fastest>=%s"},
     {"targets.prompt_tokens_per_second", BN_SUITE_RUN, "target", "prompt fastest>=%s"},
     {"targets.first_token_ms", BN_SUITE_RUN, "target", "first-token fastest<=%sms"},
     {"targets.peak_memory_mib", BN_SUITE_RUN, "target", "memory<=%sMiB"},
+    {"targets.joules_per_token", BN_SUITE_RUN, "target", "energy fastest<=%sJ"},
+    {"targets.price_per_million_tokens", BN_SUITE_RUN, "target", "price fastest<=%s"},
 };
 
 /* Keys whose values are not those of an option. All targets are checked alike, and passed on as texts. */
 static const struct bn_option OWN[] = {
-    BN_OPTION("framework.parts", NULL, .arg = "run|kernels|quant|memory|profile", BN_TO_TEXTS(FIELDS, parts)),
+    BN_OPTION("framework.parts", NULL, .arg = BN_SUITE_PARTS, BN_TO_TEXTS(FIELDS, parts)),
     BN_OPTION("framework.confidence_level", NULL, BN_TO_F64(FIELDS, confidence, 0.51, 0.9999)),
     BN_OPTION("framework.timeout_seconds", NULL, BN_TO_F64(FIELDS, timeout, 1, 1e6)),
     BN_OPTION("inference.models", NULL, BN_TO_TEXTS(FIELDS, models)),
@@ -61,7 +63,7 @@ static const struct bn_option OWN[] = {
     {0},
 };
 
-/* Keys of published files that select nothing here: each is accepted with a warning. */
+/* Keys of published files that select nothing here; those of one reason follow each other. */
 static const char ALL[] = "every one is measured", PAGE[] = "the page always has its charts",
                   HERE[] = "a suite measures this machine, on its CPU";
 static const struct {
@@ -121,15 +123,31 @@ static bn_status check_value(const struct bn_option *o, const char *typed, const
     return BN_OK;
 }
 
-/* Warns at the first of the values. */
-static bool is_ignored(const struct bn_yaml_value *v, bool first)
+static bool is_ignored(const char *key)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(IGNORED); i++) {
-        if (strcmp(IGNORED[i].name, v->key) != 0) continue;
-        if (first) bn_report_warning("line %u: %s has no effect: %s", v->line, v->key, IGNORED[i].why);
-        return true;
-    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(IGNORED); i++)
+        if (strcmp(IGNORED[i].name, key) == 0) return true;
     return false;
+}
+
+/* One warning for all keys that select nothing. */
+static void warn_ignored(const struct bn_yaml *yaml)
+{
+    struct bn_buf text = {.max = 1u << 12};
+    const char *between = "";
+    for (size_t i = 0; i < BN_ARRAY_LEN(IGNORED); i++) {
+        bool there = false;
+        for (size_t k = 0; k < yaml->n && !there; k++)
+            there = strcmp(yaml->list[k].key, IGNORED[i].name) == 0;
+        if (there) bn_buf_printf(&text, "%s%s", between, IGNORED[i].name);
+        if (there) between = ", ";
+        if (between[0] != ',' || (i + 1 < BN_ARRAY_LEN(IGNORED) && IGNORED[i + 1].why == IGNORED[i].why))
+            continue;
+        bn_buf_printf(&text, " (%s)", IGNORED[i].why);
+        between = "; ";
+    }
+    if (text.len > 0) bn_report_warning("keys without effect: %s", text.data);
+    bn_buf_release(&text);
 }
 
 /* ---- filling ---- */
@@ -139,8 +157,9 @@ static bn_status add_value(struct bn_suite_plan *plan, size_t at, bn_error *err)
     const struct bn_yaml_value *v = &plan->yaml.list[at];
     const struct bn_option *o = NULL;
     char *typed = plan->typed + at * BN_TYPED;
-    if (is_ignored(v, at == 0 || v[-1].key != v->key)) return BN_OK;
+    if (is_ignored(v->key)) return BN_OK;
     snprintf(typed, BN_TYPED, "line %u: %.45s", v->line, v->key);
+    if (strncmp(v->key, BN_SUITE_CASES, strlen(BN_SUITE_CASES)) == 0) return BN_OK;
     for (size_t i = 0; i < BN_SUITE_KEYS; i++)
         if (strcmp(bn_suite_keys[i].name, v->key) == 0) o = &plan->options[i];
     if (o == NULL) return refuse_unknown(v, err);
@@ -167,6 +186,7 @@ bn_status bn_suite_fill(struct bn_suite_plan *plan, bn_error *err)
     }
     for (size_t i = 0; i < plan->yaml.n; i++)
         BN_TRY(add_value(plan, i, err));
+    warn_ignored(&plan->yaml);
     bn_status status = bn_fields_fill(args, err);
     if (status == BN_ERR_ARG && err != NULL) err->code = BN_ERR_FORMAT;
     if (status != BN_OK) return status == BN_ERR_ARG ? BN_ERR_FORMAT : status;
