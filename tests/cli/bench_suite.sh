@@ -221,6 +221,25 @@ says 1 'a part that takes too long' 'FAILED: .*time limit' suite -q -o "$tmp/lat
 config 'framework:' '  parts: memory' '  min_time_seconds: 0' 'memory:' '  filter: "latency 4 KiB"' 'targets:' '  first_token_ms: 1'
 says 4 'a target without a measurement' 'targets.first_token_ms needs the part run' suite -q -o "$tmp/nothing" "$tmp/suite.yaml"
 
+# ---- the table of a machine ----
+
+says 0 'the suite of a machine is valid' '^bn-bench run --json -m .* --isa avx2 >avx2.json$' suite --dry-run baselines/machine.yaml
+config 'cases:' "  one: run -p 4 -n 2 -t 1 -r 2 -m $nano" '  two?: run --isa neon -m /nowhere' '  three?: crossval bench --ref bn -p 4 -n 2 --reps 2'
+export BN_BASELINES=$tmp/base BN_MACHINE_OUT=$tmp/machine
+status 0 'ci/machine.sh measures, and writes the page' ci/machine.sh "$tmp/suite.yaml"
+kept=$(ls "$tmp"/base/*/machine/suite.json)
+check 'the page has a column for this machine' has "$tmp/base/machines.md" '^\| one: decode n=2 d=0 t=1 \| rate \| [0-9.]+ tok/s \|$'
+mkdir -p "$tmp/base/other-64cpu-ffff/machine"
+sed 's/"key": "[^"]*"/"key": "ffff"/; s/"label": "[^"]*cpu-[^"]*"/"label": "other-64cpu-ffff"/' "$kept" >"$tmp/base/other-64cpu-ffff/machine/suite.json"
+status 0 'the page alone' ci/machine.sh page
+check 'another machine is next to it' has "$tmp/base/machines.md" '^\| one: prompt n=4 d=0 t=1 b=[0-9]+ \| rate \| [0-9.]+ tok/s \| [0-9.]+ tok/s \|$'
+check 'both are named' has "$tmp/base/machines.md" '^\| B \| other-64cpu-ffff '
+says 0 'the folder is not one of ledgers' 'no run is saved' "$bench" baseline list --ledger "$tmp/base"
+config 'cases:' '  one: run -m /nowhere'
+status 1 'a case that fails: its exit code' ci/machine.sh "$tmp/suite.yaml"
+check 'and nothing is kept' grep -q '"one: decode' "$kept"
+unset BN_BASELINES BN_MACHINE_OUT
+
 # ---- several machines ----
 
 run=$tmp/results/run-nano-bitnet-i2_s-42.json
@@ -229,10 +248,10 @@ sed 's/"key": "[^"]*"/"key": "ffff"/; s/"label": "[^"]*cpu-[^"]*"/"label": "anot
 check 'machines side by side: a table' has "$tmp/machines" '^Machines side by side$'
 check 'the finding names them' has "$tmp/machines" 'another-machine-64cpu-ffff\)'
 check 'each machine has a column' has "$tmp/machines" '^B +another-machine-64cpu-ffff +[0-9]+ +[0-9.]+ GiB'
-check 'a row for each series, in 80 columns' has "$tmp/machines" '^decode n=3 d=0 t=1 +ns_per_token +[0-9.]+ [mu]s +[0-9.]+ [mu]s$'
+check 'a row for each series, in 80 columns' has "$tmp/machines" '^decode n=3 d=0 t=1 +rate +[0-9.]+ tok/s +[0-9.]+ tok/s$'
 sed 's/ n=3 / n=4 /g' "$tmp/far.json" >"$tmp/farther.json"
 "$bench" report "$run" "$tmp/farther.json" >"$tmp/machines"
-check 'what a machine did not measure is a dash' has "$tmp/machines" '^decode n=4 d=0 t=1 +ns_per_token +- +[0-9.]+ [mu]s$'
+check 'what a machine did not measure is a dash' has "$tmp/machines" '^decode n=4 d=0 t=1 +rate +- +[0-9.]+ tok/s$'
 lacks 'documents of one machine have no such table' 'Machines side by side' "$bench" report "$run" "$run"
 "$bench" report --format html -o "$tmp/machines.html" "$run" "$tmp/far.json"
 check 'the page has it' has "$tmp/machines.html" '<h2 id="medians">'

@@ -61,6 +61,7 @@ static const struct {
     {"accuracy", "1", SAME_MORE},
     /* what explains the others */
     {"bytes_per_second", "bytes/s", NEITHER},
+    {"limit_ns_per_token", "ns", NEITHER},
     {"share_of_bandwidth", "1", NEITHER},
     {"disturbed", "1", NEITHER},
     {"fairness", "1", NEITHER},
