@@ -77,7 +77,6 @@ struct bn_bench_options {
     /* suite, and the file of one */
     bool force, dry_run;
     struct bn_texts parts, models, formats;
-    double a_target;
 };
 
 /* --threads: a list; see bn_bench_threads. */

@@ -10,55 +10,35 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "tools/bench/suite/suite.h"
-#include "tools/cli/fields.h"
 
 #define BUILT_IN "built-in"
 
 /* ---- arguments ---- */
 
-static bn_status push(struct bn_suite_part *part, const char *text, bn_error *err)
+bn_status bn_suite_push(struct bn_suite_words *words, const char *text, bn_error *err)
 {
-    BN_TRY(bn_array_grow(&part->arguments, &part->room, part->n + 2, sizeof *part->arguments, err));
-    part->arguments[part->n] = bn_strndup(text, strlen(text));
-    if (part->arguments[part->n] == NULL) return bn_nomem(err);
-    part->arguments[++part->n] = NULL;
+    BN_TRY(bn_array_grow(&words->list, &words->room, words->n + 2, sizeof *words->list, err));
+    words->list[words->n] = bn_strndup(text, strlen(text));
+    if (words->list[words->n] == NULL) return bn_nomem(err);
+    words->list[++words->n] = NULL;
     return BN_OK;
 }
 
-/* The level of intervals is a share in the file, and in per cent on the command line. */
-static void put_value(struct bn_buf *list, const struct bn_suite_plan *plan, const struct bn_suite_key *key,
-                      const char *value)
+bn_status bn_suite_push_option(struct bn_suite_words *words, const char *name, const char *value,
+                               bn_error *err)
 {
-    const char *at = key->form != NULL ? strstr(key->form, "%s") : NULL;
-    if (strcmp(key->pass, "confidence") == 0)
-        bn_buf_printf(list, "%.12g", 100 * plan->o->confidence);
-    else if (at != NULL)
-        bn_buf_printf(list, "%.*s%s%s", (int)(at - key->form), key->form, value, at + 2);
-    else
-        bn_buf_printf(list, "%s%s", list->len > 0 ? "," : "", value);
+    char option[80];
+    snprintf(option, sizeof option, "--%s", name);
+    BN_TRY(bn_suite_push(words, option, err));
+    return bn_suite_push(words, value, err);
 }
 
-/* The option of a key with its values: texts each, others in one list. */
-static bn_status push_key(struct bn_suite_part *part, const struct bn_suite_plan *plan, size_t k,
-                          bn_error *err)
+void bn_suite_words_release(struct bn_suite_words *words)
 {
-    const struct bn_option *o = &plan->options[k];
-    struct bn_buf list = {.max = 1u << 16}, option = {.max = 64};
-    bn_status status = BN_OK;
-    bn_buf_printf(&option, "--%s", bn_suite_keys[k].pass);
-    for (size_t i = 0; i < plan->args.n_values && status == BN_OK; i++) {
-        const struct bn_value *v = &plan->args.values[i];
-        if (v->option != o) continue;
-        put_value(&list, plan, &bn_suite_keys[k], v->text);
-        if (o->to == BN_FIELD_LIST && i + 1 < plan->args.n_values && v[1].option == o) continue;
-        status = bn_buf_check(&list, err);
-        if (status == BN_OK) status = push(part, bn_buf_text(&option), err);
-        if (status == BN_OK) status = push(part, list.data, err);
-        list.len = 0;
-    }
-    bn_buf_release(&option);
-    bn_buf_release(&list);
-    return status;
+    for (size_t i = 0; i < words->n; i++)
+        bn_free(words->list[i]);
+    bn_free(words->list);
+    *words = (struct bn_suite_words){0};
 }
 
 /* ---- command lines ---- */
@@ -93,37 +73,38 @@ static bool is_bench(const struct bn_suite_plan *plan, const char *word)
 }
 
 /* The program that the first word names, and --json after its command for those whose documents have series. */
-static bn_status push_first(struct bn_suite_part *part, const struct bn_suite_plan *plan, const char *word,
+static bn_status push_first(struct bn_suite_words *words, const struct bn_suite_plan *plan, const char *word,
                             bn_error *err)
 {
     char program[80];
     if (is_bench(plan, word)) {
-        BN_TRY(push(part, plan->program->name, err));
-        BN_TRY(push(part, word, err));
-        return push(part, "--json", err);
+        BN_TRY(bn_suite_push(words, plan->program->name, err));
+        BN_TRY(bn_suite_push(words, word, err));
+        return bn_suite_push(words, "--json", err);
     }
     snprintf(program, sizeof program, "%s%.70s", strncmp(word, "bn-", 3) == 0 ? "" : "bn-", word);
-    return push(part, program, err);
+    return bn_suite_push(words, program, err);
 }
 
 /* *by_model: whether the word is MODEL. */
-static bn_status push_word(struct bn_suite_part *part, const struct bn_suite_plan *plan, const char *word,
+static bn_status push_word(struct bn_suite_words *words, const struct bn_suite_plan *plan, const char *word,
                            const struct bn_texts *models, size_t model, bool *by_model, bn_error *err)
 {
     bool first = strcmp(word, "FIRST") == 0, each = strcmp(word, "MODEL") == 0;
     *by_model = *by_model || each;
-    if (part->n == 0) return push_first(part, plan, word, err);
+    if (words->n == 0) return push_first(words, plan, word, err);
     if (first || each) word = models->list[first ? 0 : model];
     if ((first || each) && strcmp(word, BUILT_IN) == 0) {
-        if (strcmp(part->arguments[part->n - 1], "-m") == 0) bn_free(part->arguments[--part->n]);
-        part->arguments[part->n] = NULL;
+        if (strcmp(words->list[words->n - 1], "-m") == 0) bn_free(words->list[--words->n]);
+        words->list[words->n] = NULL;
         return BN_OK;
     }
-    BN_TRY(push(part, word, err));
-    return part->n == 2 && strcmp(part->arguments[0], "bn-crossval") == 0 ? push(part, "--json", err) : BN_OK;
+    BN_TRY(bn_suite_push(words, word, err));
+    return words->n == 2 && strcmp(words->list[0], "bn-crossval") == 0 ? bn_suite_push(words, "--json", err)
+                                                                       : BN_OK;
 }
 
-static bn_status push_line(struct bn_suite_part *part, const struct bn_suite_plan *plan, const char *line,
+static bn_status push_line(struct bn_suite_words *words, const struct bn_suite_plan *plan, const char *line,
                            const struct bn_texts *models, size_t model, bool *by_model, bn_error *err)
 {
     bn_status status = BN_OK;
@@ -131,10 +112,10 @@ static bn_status push_line(struct bn_suite_part *part, const struct bn_suite_pla
         struct bn_buf word = {.max = 1u << 16};
         status = next_word(&line, &word, err);
         if (status == BN_OK && line != NULL)
-            status = push_word(part, plan, word.data, models, model, by_model, err);
+            status = push_word(words, plan, word.data, models, model, by_model, err);
         bn_buf_release(&word);
     }
-    if (status == BN_OK && part->n == 0) return bn_fail(err, BN_ERR_FORMAT, "an empty command");
+    if (status == BN_OK && words->n == 0) return bn_fail(err, BN_ERR_FORMAT, "an empty command");
     return status;
 }
 
@@ -180,6 +161,24 @@ static void name_part(const struct bn_suite_plan *plan, struct bn_suite_part *pa
     snprintf(part->file + n, sizeof part->file - n, ".json");
 }
 
+/* Pushes the settings of a part. A command of bn-bench is checked before anything runs, after each of them. */
+static bn_status push_settings(struct bn_suite_words *words, const struct bn_suite_plan *plan, unsigned bit,
+                               bn_error *err)
+{
+    struct bn_args args = {0};
+    bool ours = strcmp(words->list[0], plan->program->name) == 0;
+    bn_status status = ours ? bn_suite_check(plan->program, words, &args, err) : BN_OK;
+    for (size_t i = 0; i < plan->n_settings && status == BN_OK; i++) {
+        const struct bn_suite_setting *s = &plan->settings[i];
+        if ((s->key->parts & bit) == 0) continue;
+        status = bn_suite_push_option(words, s->key->pass, s->text, err);
+        if (status == BN_OK && ours) status = bn_suite_check(plan->program, words, &args, err);
+        (void)bn_suite_name_line(s->value, status, err);
+    }
+    bn_args_release(&args);
+    return status;
+}
+
 /* A command line, once for each model when it names them; bit: the part whose keys it gets. */
 static bn_status add_line(struct bn_suite_plan *plan, const char *label, const char *line, unsigned bit,
                           const struct bn_texts *models, bn_error *err)
@@ -190,10 +189,9 @@ static bn_status add_line(struct bn_suite_plan *plan, const char *label, const c
         struct bn_suite_part *part = &plan->parts[plan->n_parts++];
         *part = (struct bn_suite_part){0};
         by_model = false;
-        BN_TRY(push_line(part, plan, line, models, m, &by_model, err));
+        BN_TRY(push_line(&part->words, plan, line, models, m, &by_model, err));
         name_part(plan, part, label, by_model ? models->list[m] : NULL);
-        for (size_t i = 0; i < BN_SUITE_KEYS; i++)
-            if ((bn_suite_keys[i].parts & bit) != 0) BN_TRY(push_key(part, plan, i, err));
+        BN_TRY(push_settings(&part->words, plan, bit, err));
     }
     return BN_OK;
 }
@@ -220,18 +218,16 @@ static bn_status add_parts(struct bn_suite_plan *plan, bn_error *err)
                            models.list[i % models.n]);
     for (size_t i = 0; i < plan->yaml.n; i++)
         cases = cases || strncmp(plan->yaml.list[i].key, BN_SUITE_CASES, n) == 0;
-    for (size_t i = 0; i < plan->args.n_values && !wants(plan, 0, cases); i++)
-        if (strncmp(plan->args.values[i].option->name, "targets.", 8) == 0)
-            return bn_fail(err, BN_ERR_FORMAT, "%s needs the part run", plan->args.values[i].option->name);
+    for (size_t i = 0; i < plan->n_settings && !wants(plan, 0, cases); i++)
+        if (strcmp(plan->settings[i].key->pass, "target") == 0)
+            return bn_fail(err, BN_ERR_FORMAT, "%s needs the part run", plan->settings[i].key->name);
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
         if (wants(plan, i, cases))
             BN_TRY(add_line(plan, PARTS[i].name, PARTS[i].line, 1u << i, &models, err));
     for (size_t i = 0; i < plan->yaml.n; i++) {
         const struct bn_yaml_value *v = &plan->yaml.list[i];
-        if (strncmp(v->key, BN_SUITE_CASES, n) != 0) continue;
-        bn_status status = add_line(plan, v->key + n, v->text, 0, &models, err);
-        if (status != BN_OK) bn_error_name(err, plan->typed + i * BN_TYPED);
-        BN_TRY(status);
+        if (strncmp(v->key, BN_SUITE_CASES, n) == 0)
+            BN_TRY(bn_suite_name_line(v, add_line(plan, v->key + n, v->text, 0, &models, err), err));
     }
     return BN_OK;
 }
@@ -252,15 +248,13 @@ bn_status bn_suite_read(struct bn_suite_plan *plan, const char *path, bn_error *
 
 void bn_suite_release(struct bn_suite_plan *plan)
 {
-    for (size_t i = 0; i < plan->n_parts; i++) {
-        struct bn_suite_part *part = &plan->parts[i];
-        for (size_t k = 0; k < part->n; k++)
-            bn_free(part->arguments[k]);
-        bn_free(part->arguments);
-    }
+    for (size_t i = 0; i < plan->n_parts; i++)
+        bn_suite_words_release(&plan->parts[i].words);
+    for (size_t i = 0; i < plan->n_settings; i++)
+        bn_free(plan->settings[i].text);
     bn_free(plan->parts);
-    if (plan->args.fields != NULL) bn_fields_release(&plan->args);
-    bn_free(plan->args.values);
-    bn_free(plan->typed);
+    bn_free(plan->settings);
+    bn_args_release(&plan->args);
+    bn_suite_words_release(&plan->own);
     bn_yaml_release(&plan->yaml);
 }

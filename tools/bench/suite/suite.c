@@ -52,7 +52,7 @@ static void put_request(bn_json *doc, const struct bn_suite_part *part, int exit
                                             "BITNET_SEED"};
     bn_json *o = bn_json_put_object(doc, "suite");
     bn_json_put_string(o, "label", part->label);
-    bn_json_put_texts(o, "arguments", (const char *const *)part->arguments, part->n);
+    bn_json_put_texts(o, "arguments", (const char *const *)part->words.list, part->words.n);
     bn_json *environment = bn_json_put_object(o, "environment");
     for (size_t i = 0; i < BN_ARRAY_LEN(VARIABLES); i++)
         if (getenv(VARIABLES[i]) != NULL) bn_json_put_string(environment, VARIABLES[i], getenv(VARIABLES[i]));
@@ -69,9 +69,9 @@ static bool agree(const bn_json *doc, const bn_json *now, const char *path)
 /* The word after -m. */
 static const char *model_of(const struct bn_suite_part *part)
 {
-    for (size_t i = 0; i + 1 < part->n; i++)
-        if (strcmp(part->arguments[i], "-m") == 0 || strcmp(part->arguments[i], "--model") == 0)
-            return part->arguments[i + 1];
+    for (size_t i = 0; i + 1 < part->words.n; i++)
+        if (strcmp(part->words.list[i], "-m") == 0 || strcmp(part->words.list[i], "--model") == 0)
+            return part->words.list[i + 1];
     return NULL;
 }
 
@@ -159,9 +159,9 @@ static bn_status run_process(const struct suite *s, const struct bn_suite_part *
                              struct bn_process *process, struct bn_buf *out, struct bn_buf *errors,
                              bn_error *err)
 {
-    const char **argv = bn_alloc(part->n + 1, sizeof *argv);
+    const char **argv = bn_alloc(part->words.n + 1, sizeof *argv);
     if (argv == NULL) return bn_nomem(err);
-    memcpy(argv, part->arguments, part->n * sizeof *argv);
+    memcpy(argv, part->words.list, part->words.n * sizeof *argv);
     argv[0] = program;
     struct bn_process_options options = {.argv = argv,
                                          .out = out,
@@ -179,9 +179,9 @@ static bn_status measure(const struct suite *s, struct bn_suite_part *part, bn_e
     struct bn_buf out = {.max = BN_JSON_MAX_BYTES}, errors = {.max = 1u << 16};
     char program[PATH_MAX], ended[100], line[BN_BENCH_LINE];
     bn_json *doc = NULL;
-    if (!bn_program_near(program, "", part->arguments[0])) {
+    if (!bn_program_near(program, "", part->words.list[0])) {
         part->exit_code = BN_EXIT_NOT_FOUND;
-        snprintf(line, sizeof line, "there is no program %.60s next to bn-bench", part->arguments[0]);
+        snprintf(line, sizeof line, "there is no program %.60s next to bn-bench", part->words.list[0]);
         fail(part, line, "");
         return BN_OK;
     }
@@ -244,7 +244,7 @@ static void put_results(struct suite *s, const char *config)
     for (size_t i = 0; i < s->plan.n_parts; i++) {
         const struct bn_suite_part *part = &s->plan.parts[i];
         bn_json *o = bn_json_put_object(settings, part->file);
-        bn_json_put_texts(o, "arguments", (const char *const *)part->arguments, part->n);
+        bn_json_put_texts(o, "arguments", (const char *const *)part->words.list, part->words.n);
         bn_json_put_text(o, "model_sha256", part->model_sha256);
         o = bn_json_add_object(parts);
         bn_json_put_string(o, "label", part->label);
@@ -318,8 +318,8 @@ static bn_status print_commands(const struct bn_suite_plan *plan, bn_error *err)
 {
     struct bn_buf text = {.max = 1u << 20};
     for (size_t i = 0; i < plan->n_parts; i++) {
-        for (size_t k = 0; k < plan->parts[i].n; k++) {
-            bn_buf_put_word(&text, plan->parts[i].arguments[k]);
+        for (size_t k = 0; k < plan->parts[i].words.n; k++) {
+            bn_buf_put_word(&text, plan->parts[i].words.list[k]);
             bn_buf_putc(&text, ' ');
         }
         bn_buf_printf(&text, ">%s\n", plan->parts[i].file);
