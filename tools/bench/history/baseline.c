@@ -203,14 +203,6 @@ static bn_status save(struct bn_args *args, struct bn_bench_compare_settings *se
 
 /* ---- check ---- */
 
-/* A check without a baseline fails; a baseline of another machine is not used. */
-static bn_status other_machine(void *arg, const struct bn_ledger *l, bn_error *err)
-{
-    (void)arg;
-    bn_fail(err, BN_ERR_UNSUPPORTED, "no baseline of this machine, only of %.80s", l->machine_label);
-    return BN_ERR_UNSUPPORTED;
-}
-
 static bn_status no_baseline(const char *name, bn_error *err)
 {
     bn_fail(err, BN_ERR_MISMATCH, "no baseline '%.64s' of this machine, suite, model and settings", name);
@@ -261,6 +253,7 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
 {
     struct bn_result r;
     struct bn_ledger l;
+    struct bn_ledgers others = {0};
     bn_error why = {0};
     const char *folder = settings->o->ledger;
     BN_TRY(bn_result_read(&r, args->operands[1], err));
@@ -268,9 +261,13 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
     if (status == BN_OK) {
         status = check_in(args, &l, &r, settings, err);
         bn_ledger_close(&l);
-    } else if (status == BN_ERR_NOT_FOUND) {
-        status = bn_bench_each_ledger(folder, NULL, r.suite, other_machine, NULL, err);
+    } else if (status == BN_ERR_NOT_FOUND) { /* a baseline of another machine is not used */
+        status = bn_ledgers_open(&others, folder, NULL, r.suite, err);
+        if (status == BN_OK && others.n > 0)
+            status = bn_fail(err, BN_ERR_UNSUPPORTED, "no baseline of this machine, only of %.80s",
+                             others.list[0].machine_label);
         if (status == BN_OK) status = no_baseline(settings->o->baseline, err);
+        bn_ledgers_close(&others);
     } else {
         *err = why;
     }
@@ -285,8 +282,7 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
 
 struct view {
     struct bn_args *args;
-    bn_json *array;   /* of the document */
-    const char *what; /* a name or the start of an id; NULL for everything */
+    bn_json *array; /* of the document */
     size_t n;
 };
 
@@ -301,10 +297,9 @@ static void put_entry(bn_json *array, const struct bn_ledger *l, const struct bn
     if (!samples && record != NULL) bn_json_remove(record, "series");
 }
 
-static bn_status list_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+static bn_status list_ledger(struct view *v, const struct bn_ledger *l, bn_error *err)
 {
     static const char *const HEADS[] = {"id", "state", "name", "date", "commit", "branch"};
-    struct view *v = arg;
     struct bn_table t;
     bn_table_begin(&t, HEADS, "llllll");
     v->n += l->n;
@@ -355,13 +350,12 @@ static bool is_id_of(const char *text, const struct bn_entry *e)
 }
 
 /* The run of that id; or the baselines of that name. */
-static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+static bn_status show_ledger(struct view *v, const struct bn_ledger *l, const char *what, bn_error *err)
 {
-    struct view *v = arg;
     for (size_t i = 0; i < l->n; i++) {
         const struct bn_entry *e = &l->entries[i], *unlike;
-        bool meant = is_id_of(v->what, e) || (strcmp(e->name, v->what) == 0 &&
-                                              bn_ledger_baseline(l, e->name, &e->like, &unlike) == e);
+        bool meant = is_id_of(what, e) ||
+                     (strcmp(e->name, what) == 0 && bn_ledger_baseline(l, e->name, &e->like, &unlike) == e);
         if (meant) BN_TRY(show_entry(v, l, e, err));
     }
     return BN_OK;
@@ -371,9 +365,12 @@ static bn_status look(struct bn_args *args, const char *what, bn_error *err)
 {
     const struct bn_bench_options *o = args->fields;
     bn_json *doc = begin_document(args);
-    struct view v = {.args = args, .what = what, .array = bn_json_put_array(doc, "entries")};
-    bn_status status =
-        bn_bench_each_ledger(o->ledger, NULL, NULL, what != NULL ? show_ledger : list_ledger, &v, err);
+    struct view v = {.args = args, .array = bn_json_put_array(doc, "entries")};
+    struct bn_ledgers all = {0};
+    bn_status status = bn_ledgers_open(&all, o->ledger, NULL, NULL, err);
+    for (size_t i = 0; i < all.n && status == BN_OK; i++)
+        status = what != NULL ? show_ledger(&v, &all.list[i], what, err) : list_ledger(&v, &all.list[i], err);
+    bn_ledgers_close(&all);
     if (status == BN_OK && v.n == 0 && what != NULL)
         status = bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run named '%.64s'", what), err,
                          "bn-bench baseline list shows the names");
@@ -386,25 +383,6 @@ static bn_status look(struct bn_args *args, const char *what, bn_error *err)
 }
 
 /* ---- promote ---- */
-
-struct search {
-    const char *id;
-    char machine[128], suite[128], found[BN_SHA256_HEX];
-};
-
-static bn_status search_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
-{
-    struct search *s = arg;
-    for (size_t i = 0; i < l->n; i++) {
-        if (!is_id_of(s->id, &l->entries[i])) continue;
-        if (s->found[0] != '\0')
-            return bn_fail(err, BN_ERR_ARG, "ambiguous id: several runs start with '%.64s'", s->id);
-        snprintf(s->found, sizeof s->found, "%s", l->entries[i].id);
-        snprintf(s->machine, sizeof s->machine, "%s", l->machine_label);
-        snprintf(s->suite, sizeof s->suite, "%s", l->suite);
-    }
-    return BN_OK;
-}
 
 /* Compares with the current baseline, which may differ from that at the time of saving. */
 static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entry *e,
@@ -438,16 +416,32 @@ static bn_status promote_in(struct bn_args *args, struct bn_ledger *l, const cha
     return show_saved(args, l, e, err);
 }
 
+/* Opens the ledger of the run whose id starts with this text. */
+static bn_status open_ledger_of(struct bn_ledger *out, const struct bn_ledgers *all, const char *folder,
+                                const char *id, bn_error *err)
+{
+    const struct bn_ledger *found = NULL;
+    for (size_t i = 0; i < all->n; i++)
+        for (size_t k = 0; k < all->list[i].n; k++) {
+            if (!is_id_of(id, &all->list[i].entries[k])) continue;
+            if (found != NULL)
+                return bn_fail(err, BN_ERR_ARG, "ambiguous id: several runs start with '%.64s'", id);
+            found = &all->list[i];
+        }
+    if (found == NULL)
+        return bn_fail(err, BN_ERR_NOT_FOUND, "no run with the id '%.64s' (at least six digits)", id);
+    return bn_ledger_open(out, folder, found->machine_label, found->suite, true, err);
+}
+
 static bn_status promote(struct bn_args *args, struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    const char *folder = settings->o->ledger;
-    struct search s = {.id = args->operands[1]};
-    struct bn_ledger l;
-    BN_TRY(bn_bench_each_ledger(folder, NULL, NULL, search_ledger, &s, err));
-    if (s.found[0] == '\0')
-        return bn_fail(err, BN_ERR_NOT_FOUND, "no run with the id '%.64s' (at least six digits)", s.id);
-    BN_TRY(bn_ledger_open(&l, folder, s.machine, s.suite, true, err));
-    bn_status status = promote_in(args, &l, s.found, settings, err);
+    const char *folder = settings->o->ledger, *id = args->operands[1];
+    struct bn_ledgers all = {0};
+    struct bn_ledger l = {.lock = -1};
+    bn_status status = bn_ledgers_open(&all, folder, NULL, NULL, err);
+    if (status == BN_OK) status = open_ledger_of(&l, &all, folder, id, err);
+    if (status == BN_OK) status = promote_in(args, &l, id, settings, err);
+    bn_ledgers_close(&all);
     bn_ledger_close(&l);
     return status;
 }
