@@ -15,10 +15,11 @@
 # <cache> is XDG_CACHE_HOME, else ~/.cache. Each step is one line. A setup that failed or was interrupted is never ready, and
 # so never used; the same command goes on where it ended. Exit status: that of bn-crossval(1).
 #
-#     setup.sh setup [--OPTION VALUE]... [--force] [--key] [FILE]
+#     setup.sh setup [--OPTION VALUE]... [--force] [--key] [FILE | BRIDGE]
 #     setup.sh remove NAME
 #
-# FILE has a line "OPTION = VALUE" for each option. docs/howto/set-up-a-reference.md explains them.
+# FILE has a line "OPTION = VALUE" for each option; a BRIDGE, such as node-llama-cpp, installs its engine by the install.sh in
+# its folder. docs/howto/set-up-a-reference.md explains them.
 set -euo pipefail
 shopt -s nullglob
 export LC_ALL=C GIT_TERMINAL_PROMPT=0 # git must not wait for a password
@@ -167,7 +168,7 @@ remove() { # NAME
 
 # ---- the command line ----
 
-source='' expected='' name='' bridge='' cc='' cxx='' before='' jobs=$(nproc) force='' key='' cmake=() targets=() kept=()
+source='' expected='' name='' bridge='' cc='' cxx='' before='' jobs=$(nproc) force='' key='' packaged='' cmake=() targets=() kept=()
 
 # Sets the variable of an option; false for an unknown name.
 set_option() { # NAME VALUE
@@ -208,7 +209,9 @@ read_options() {
         --force) force=1 ;;
         --key) key=1 ;;
         --*) options+=("${1#--}" "$2") && shift ;;
-        *) read_settings "$1" ;;
+        *)
+            if [[ -f $here/bridges/$1/install.sh && $1 != */* ]]; then packaged=$1; else read_settings "$1"; fi
+            ;;
         esac
         shift
     done
@@ -427,6 +430,32 @@ find_old() {
     done
 }
 
+# A bridge that is installed with its engine, for example from npm. The status 9 of its script says: not possible here.
+# shellcheck disable=SC2034 # as in build
+install_package() {
+    local code=0
+    name=$packaged source=$here/bridges/$packaged commit='' tree='' recipe=install compiler=''
+    open_root
+    lock
+    digest_tree "$here/bridges"
+    bridge_sha256=$digest folder=$root/$name-${digest:0:16}
+    find_old
+    if is_done; then return; fi
+    program=$folder/bn-bridge-$name engine='' created='' program_sha256=''
+    rm -rf -- "$folder"
+    mkdir -p -- "$folder"
+    remember false
+    printf '%-11s' install
+    run "$folder/install.log" "$source/install.sh" "$folder" || code=$?
+    [ $code -eq 0 ] || { echo FAILED && fail $((code == 9 ? 9 : 1)) "$name: $(tail -n 1 -- "$folder/install.log")"; }
+    echo ok
+    shake_hands
+    program_sha256=$(digest_file "$program") created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+    remember true
+    [ -z "$old" ] || [ "$old" = "$folder/reference.json" ] || rm -rf -- "${old%/*}"
+    printf '%-11s%s is set up: bn-crossval ladder --ref %s\n' reference "$name" "$name"
+}
+
 # Whether find_old found what this setup would build.
 is_done() {
     program=${old%/*}/bn-bridge-$name
@@ -439,6 +468,10 @@ set_up() {
     local here given other=''
     here=$(cd -- "${BASH_SOURCE[0]%/*}" && pwd -P)
     read_options "$@"
+    if [ -n "$packaged" ]; then
+        install_package
+        return
+    fi
     given=$source
     read_source
     choose_name

@@ -195,13 +195,13 @@ static const struct bn_command COMMANDS[] = {
          "checks that the bridge answers, and remembers it. Then --ref NAME starts it. The digest of a "
          "tree is printed; --sha256 requires it. FILE has a line \"NAME = VALUE\" for each option, without "
          "its hyphens. After a failure the same command goes on. docs/howto/set-up-a-reference.md explains it.",
-     .synopsis = "[FILE] [--source DIR|URL@COMMIT] [--sha256 DIGEST] [--name NAME] [--cmake OPTION]...",
+     .synopsis = "node-llama-cpp | [FILE] [--source DIR|URL@COMMIT] [--name NAME] [--cmake OPTION]...",
      .max_operands = 1,
      .operand = "FILE",
      .options = {SETUP},
      .run = bn_crossval_script,
-     .examples = {{"bn-crossval setup --source ~/src/engine --name engine",
-                   "build the tree in a folder; then --ref engine"}}},
+     .examples = {{"bn-crossval setup node-llama-cpp", "install llama.cpp from npm"},
+                  {"bn-crossval setup --source ~/src/engine --name engine", "build the tree in a folder"}}},
     {.name = "refs",
      .summary = "list the references that --ref NAME starts",
      .synopsis = "",

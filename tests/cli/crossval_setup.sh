@@ -238,6 +238,23 @@ echo 'just words' >"$tmp/own/words.conf"
 says 4 "a line without =" 'line 1: expected NAME = VALUE' "$xval" setup "$tmp/own/words.conf"
 says 2 "a folder to keep is in the reference" 'the name of a folder in' setup --source "$needy" --keep ../..
 
+# ---- a bridge that is installed with its engine ----
+
+mkdir -p "$tmp/pack/bridges/mini"
+cp crossval/setup.sh "$tmp/pack"
+# shellcheck disable=SC2016 # not expanded here
+printf '#!/bin/sh\n[ -z "$FAULT" ] || { echo "no packages today"; exit 9; }\nprintf "#!/bin/sh\\nexec %s serve -t 1\\n" >"$1/bn-bridge-mini"\nchmod +x "$1"/*mini\n' \
+    "$xval" >"$tmp/pack/bridges/mini/install.sh"
+chmod +x "$tmp/pack/bridges/mini/install.sh"
+says 9 "what cannot be installed says why" 'error: mini: no packages today' env FAULT=1 "$tmp/pack/setup.sh" setup mini
+lacks "and is not ready" '^mini +ready' "$xval" refs
+says 0 "a bridge is installed with its engine" '^reference +mini is set up' "$tmp/pack/setup.sh" setup mini
+says 0 "the second time there is nothing to do" 'already set up' "$tmp/pack/setup.sh" setup mini
+says 0 "--ref finds it" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref mini
+says 0 "doctor lists it" '^ok +mini' "$xval" doctor
+says 3 "another word is a file" 'maxi: no such file of settings' "$tmp/pack/setup.sh" setup maxi
+check "npm's bridge comes with bn-crossval" test -x "$out/crossval/bridges/node-llama-cpp/install.sh"
+
 # ---- another tree, another bridge, a changed program ----
 
 echo >>"$tmp/plain/src/engine.c"
