@@ -127,11 +127,12 @@ static const struct bn_command COMMANDS[] = {
          }},
     {.name = "top",
      .summary = "show where the time of a running program goes, or of a recorded profile",
-     .text = "Shows a program that was started with --live: the only one, or the one of a process number or "
-             "file; or a document of bn-bench profile --json, pass by pass. A row is a brick of the forward pass or a category of bricks: its percentage of the "
-             "time, its time in a pass, its events, what it reads and computes per second, its percentage of "
-             "the critical path, and its slack.\n\nOn a terminal ? lists the keys. In a pipe frames of text "
-             "follow each other until the program ends; with --json they are documents, one a line.",
+     .text =
+         "Shows a program that was started with --live: the only one, or the one of a process number or "
+         "file; or a document of bn-bench profile --json, pass by pass. A row is a brick of the forward pass or a category of bricks: its percentage of the "
+         "time, its time in a pass, its events, what it reads and computes per second, its percentage of "
+         "the critical path, and its slack.\n\nOn a terminal ? lists the keys. In a pipe frames of text "
+         "follow each other until the program ends; with --json they are documents, one a line.",
      .synopsis = "[PID|FILE] [-i MS] [--once] [--pass] [--budget FILE]\n--list",
      .options = {bn_bench_top_options},
      .json = true,
@@ -174,10 +175,9 @@ static const struct bn_command COMMANDS[] = {
                    "a number that they print"}}},
     {.name = "cmd",
      .summary = "time a command of your own, and read numbers from its output",
-     .text = "Runs the command several times, each time as a fresh process. Its wall time, CPU time and peak "
-             "memory are series, and so is each number of --extract. The document of --json is one like "
-             "others: baseline, compare, trend, report and suite take it. The exit code is 1 when a run "
-             "fails, exceeds --timeout, or prints no number.",
+     .text = "Runs the command as fresh processes. Wall time, CPU time, peak memory and each number of "
+             "--extract are series; baseline, compare, trend, report and suite take the document. The exit "
+             "code is 1 when a run fails, exceeds --timeout, or prints no number.",
      .synopsis = "[-r N] [--name NAME] [--extract NAME=REGEX]... [--series] -- COMMAND ...",
      .options = {bn_bench_cmd_options, bn_bench_command_options},
      .json = true,
@@ -185,8 +185,7 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_bench_cmd,
      .examples = {{"bn-bench cmd -- ./my-program --fast", "wall time, CPU time, memory"},
                   {"bn-bench cmd --extract 'tps=([0-9.]+) tok/s:higher' --json -- ./my-program >mine.json",
-                   "a number that it prints, as a document"},
-                  {"bn-bench baseline save mine mine.json", "a baseline of it"}}},
+                   "a number that it prints, as a document"}}},
     {.name = "compare",
      .summary = "compare two documents",
      .text = "Series are paired by test and metric. The runs were not taken in turn, so a change counts only "
@@ -243,10 +242,10 @@ static const struct bn_command COMMANDS[] = {
                    "all files that a build server keeps"}}},
     {.name = "suite",
      .summary = "run the parts of a configuration file, and report on all of them",
-     .text = "The file is YAML (docs/howto/measure.md). Each part is a process of its own; its document "
-             "is kept in the directory, and the report of all documents next to it. A part whose document is "
-             "of the same program, model, machine and settings is not measured again. The exit code is 1 "
-             "when a part failed or a target was missed.",
+     .text = "The file is YAML; docs/howto/measure.md has its keys, and cases, which are any commands. Each "
+             "part is a process of its own; its document is kept in the directory, and the report of all "
+             "next to it. What did not change is not measured again. The exit code is 1 when a part failed "
+             "or a target was missed.",
      .synopsis = "[-o DIR] [--force] [--dry-run] CONFIG.yaml",
      .options = {bn_bench_suite_options},
      .json = true,

@@ -38,34 +38,29 @@ static bn_json *begin_document(const struct bn_args *args)
 
 /* ---- comparing a run with an entry ---- */
 
-/* The series of the entry are read into *series, which texts of the comparison point into. */
-static bn_status compare_with(struct bn_history_comparison *out, struct bn_series_list *series,
-                              const struct bn_entry *entry, const struct bn_series_list *now,
-                              const char *contended, const char *binary,
-                              struct bn_bench_compare_settings *settings, bn_error *err)
+/* A run of a ledger, as it was read from its document. */
+static bn_status result_of(struct bn_result *out, const struct bn_entry *e, bn_error *err)
 {
-    bn_bench_compare_circumstances(settings, contended, NULL, bn_json_text_of(entry->json, "binary_sha256"),
-                                   binary);
-    BN_TRY(bn_series_read(series, entry->json, err));
-    return bn_history_compare(out, series, now, &settings->rules, err);
+    *out = (struct bn_result){.binary_sha256 = bn_json_text_of(e->json, "binary_sha256")};
+    return bn_series_read(&out->series, e->json, err);
 }
 
 /* The worst verdict compared with a baseline; NULL: SAME. */
-static bn_status judge(enum bn_outcome *worst, const struct bn_entry *baseline,
-                       const struct bn_series_list *now, const char *contended, const char *binary,
+static bn_status judge(enum bn_outcome *worst, const struct bn_entry *baseline, const struct bn_result *now,
                        struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    struct bn_history_comparison comparison = {.worst = BN_OUTCOME_SAME};
-    struct bn_series_list series = {0};
-    bn_status status = BN_OK;
-    if (baseline != NULL)
-        status = compare_with(&comparison, &series, baseline, now, contended, binary, settings, err);
+    struct bn_history_comparison comparison = {0};
+    struct bn_result before;
+    *worst = BN_OUTCOME_SAME;
+    if (baseline == NULL) return BN_OK;
+    bn_status status = result_of(&before, baseline, err);
+    if (status == BN_OK) status = bn_bench_compare_results(&comparison, &before, now, settings, err);
     *worst = comparison.worst;
     if (comparison.n_missing > 0)
         bn_report_warning("%zu series of the baseline %s missing", comparison.n_missing,
                           comparison.n_missing == 1 ? "is" : "are");
     bn_history_release(&comparison);
-    bn_series_release(&series);
+    bn_result_release(&before);
     return status;
 }
 
@@ -119,12 +114,12 @@ static bn_status check_origin(const struct bn_bench_options *o, const struct bn_
 
 static bn_status check_reason(const struct bn_bench_options *o, bn_error *err)
 {
-    const char *need = o->allow_dirty       ? "dirty"
-                       : o->allow_stale     ? "stale"
-                       : o->allow_contended ? "contended"
-                                            : NULL;
-    if (need == NULL || (o->reason != NULL && o->reason[0] != '\0')) return BN_OK;
-    return bn_fail(err, BN_ERR_ARG, "--allow-%s: --reason TEXT is missing", need);
+    bool allowed = o->allow_dirty || o->allow_stale || o->allow_contended;
+    if (!allowed || (o->reason != NULL && o->reason[0] != '\0')) return BN_OK;
+    return bn_fail(err, BN_ERR_ARG, "--allow-%s: --reason TEXT is missing",
+                   o->allow_dirty   ? "dirty"
+                   : o->allow_stale ? "stale"
+                                    : "contended");
 }
 
 static bn_status show_saved(struct bn_args *args, const struct bn_ledger *l, const struct bn_entry *e,
@@ -155,7 +150,7 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
     note->state = BN_ENTRY_PROMOTED;
     if (baseline == NULL) return BN_OK;
-    BN_TRY(judge(&note->outcome, baseline, &r->series, r->contended, r->binary_sha256, settings, err));
+    BN_TRY(judge(&note->outcome, baseline, r, settings, err));
     note->against = baseline->id;
     note->state = note->outcome == BN_OUTCOME_REGRESSED ? BN_ENTRY_REGRESSED : BN_ENTRY_SAVED;
     bn_report_note(0, "%s compared with %.*s%s", bn_outcome_name(note->outcome), SHORT_ID, baseline->id,
@@ -215,9 +210,9 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
                                bn_error *err)
 {
     struct bn_history_comparison comparison = {0};
-    struct bn_series_list series = {0};
-    bn_status status = compare_with(&comparison, &series, baseline, &r->series, r->contended,
-                                    r->binary_sha256, settings, err);
+    struct bn_result before;
+    bn_status status = result_of(&before, baseline, err);
+    if (status == BN_OK) status = bn_bench_compare_results(&comparison, &before, r, settings, err);
     bn_json *doc = begin_document(args);
     if (args->json) {
         bn_json_put_string(doc, "baseline", baseline->id);
@@ -231,7 +226,7 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
     if (status == BN_OK) status = bn_bench_compare_show(args, settings, &comparison, doc, err);
     bn_json_free(doc);
     bn_history_release(&comparison);
-    bn_series_release(&series);
+    bn_result_release(&before);
     return status;
 }
 
@@ -388,15 +383,13 @@ static bn_status look(struct bn_args *args, const char *what, bn_error *err)
 static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entry *e,
                                  struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    struct bn_series_list now = {0};
+    struct bn_result now;
     enum bn_outcome worst = BN_OUTCOME_INCONCLUSIVE;
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, e->name, &e->like, &unlike);
     if (e->state == BN_ENTRY_REGRESSED || baseline == e) return BN_OK;
-    bn_status status = bn_series_read(&now, e->json, err);
-    if (status == BN_OK)
-        status =
-            judge(&worst, baseline, &now, NULL, bn_json_text_of(e->json, "binary_sha256"), settings, err);
-    bn_series_release(&now);
+    bn_status status = result_of(&now, e, err);
+    if (status == BN_OK) status = judge(&worst, baseline, &now, settings, err);
+    bn_result_release(&now);
     if (status == BN_OK && worst == BN_OUTCOME_REGRESSED)
         return bn_fail(err, BN_ERR_MISMATCH,
                        "run %.12s regressed against the baseline %.12s: it cannot replace it", e->id,

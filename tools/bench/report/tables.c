@@ -332,7 +332,8 @@ static void fill_medians(struct bn_table *t, const struct bn_report *r)
             const struct bn_report_series *there =
                 same_series(r, i, s, bn_json_text_of(list[k]->doc, "machine.key"));
             double median = there != NULL ? there->figure[BN_FIGURE_MEDIAN] : (double)NAN;
-            bn_table_value(t, rate ? 1e9 / median : median, rate ? "tok/s" : bn_units_of(s->s->metric, s->s->unit));
+            bn_table_value(t, rate ? 1e9 / median : median,
+                           rate ? "tok/s" : bn_units_of(s->s->metric, s->s->unit));
         }
     }
 }

@@ -276,6 +276,8 @@ static bn_status put_series(struct suite *s, const struct bn_report *report, bn_
 /* Writes the report of the documents of all parts, and prints its tables of models; without any document there is none. */
 static bn_status report(struct suite *s, bn_error *err)
 {
+    static void (*const TABLES[])(struct bn_table *, const struct bn_report *) = {
+        bn_report_fill_models, bn_report_fill_model_memory};
     size_t n = 0;
     struct bn_report report = {0};
     struct bn_table table;
@@ -286,12 +288,8 @@ static bn_status report(struct suite *s, bn_error *err)
     bn_status status = n > 0 ? bn_report_read(&report, paths, n, err) : BN_OK;
     if (status == BN_OK) status = put_series(s, &report, err);
     if (status == BN_OK && n > 0) status = bn_report_write_dir(&report, s->dir, &s->plan.o->formats, err);
-    if (status == BN_OK && !s->args->json) {
-        bn_report_fill_models(&table, &report);
-        status = bn_bench_print_rows(&table, err);
-    }
-    if (status == BN_OK && !s->args->json) {
-        bn_report_fill_model_memory(&table, &report);
+    for (size_t i = 0; i < BN_ARRAY_LEN(TABLES) && status == BN_OK && !s->args->json; i++) {
+        TABLES[i](&table, &report);
         status = bn_bench_print_rows(&table, err);
     }
     bn_report_release(&report);
