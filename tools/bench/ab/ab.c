@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "tools/bench/history/compare.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 #define RULES "Verdict"

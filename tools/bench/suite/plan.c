@@ -184,6 +184,7 @@ static bn_status add_line(struct bn_suite_plan *plan, const char *label, const c
                           const struct bn_texts *models, bn_error *err)
 {
     bool by_model = true;
+    if (label[strspn(label, "?")] == '\0') return bn_fail(err, BN_ERR_FORMAT, "a case without a label");
     for (size_t m = 0; m < models->n && by_model; m++) {
         BN_TRY(bn_array_grow(&plan->parts, &plan->room, plan->n_parts + 1, sizeof *plan->parts, err));
         struct bn_suite_part *part = &plan->parts[plan->n_parts++];
