@@ -160,8 +160,8 @@ C_FILES := $(call src,$(foreach d,engine kernels lab hub mpi train tools tests e
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
 ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
 
-# What bn-crossval setup runs: the script, and the source of the bridge that it compiles.
-SETUP := $(addprefix $(OUT)/,crossval/setup.sh $(call src,crossval/bridges/llama.cpp/*))
+# What bn-crossval setup runs: the script, and the bridges that it compiles or installs.
+SETUP := $(addprefix $(OUT)/,crossval/setup.sh $(call src,crossval/bridges/*.mjs crossval/bridges/*/*))
 $(SETUP): $(OUT)/%: %
 	$(Q)$(INSTALL) -D -m $(if $(filter %.sh,$@),755,644) $< $@
 

@@ -218,7 +218,7 @@ function put_timing(   file, line, cells, median, text, parts, row, n, i, there)
     n = split("embedding=embed=embed_ns|layers and last norm=layers=forward_ns|head=head=head_ns|sampling=sample=sample_ns", parts, "|")
     for (i = 1; i <= n; i++) {
         split(parts[i], row, "=")
-        there = median[row[2]] + (row[2] == "layers" ? median["last norm"] : 0)
+        there = median[row[2]] + (row[2] == "layers" ? median["last norm"] : row[2] == "head" ? median["bounds of the head"] : 0)
         print "| " row[1] " | " (there > 0 ? time(there * 1000) : "-") " | " (has("phases." row[3]) ? time(about("phases." row[3])) : "-") " |"
     }
 }

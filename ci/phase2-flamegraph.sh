@@ -247,10 +247,7 @@ for name in $(names_in "$new"); do
         if [ -n "$why" ]; then echo "Not compared: \`$why\`."; else block "$new/diff.txt"; fi
         printf '\n## How to make it again\n\n'
         page again
-        printf '\n## How to read it\n\n%s\n%s\n%s\n' \
-            '- The width of a frame is its share of the samples, with all functions that it called. Left and right have no meaning.' \
-            '- *Self* is the time in the function itself; *total* includes the functions that it called.' \
-            '- Click a frame to zoom in; press Ctrl-F to search. Colours are the classes of the table above.'
+        printf '\n[How to read it](README.md)\n'
     } >"$new/$name.md"
     page row >>"$new/rows.txt"
     "$flame" render -q --tags none --notes "$(cat "$new/shows.txt")" "$new/$name.json" -o "$new/$name.svg"
@@ -270,10 +267,19 @@ shows what changed.
 ## Read them
 
 - A picture opens in any browser. The width of a frame is its share of the samples, with all functions that it called. Left and
-  right have no meaning.
+  right have no meaning. *Self* is the time in the function itself; *total* includes the functions that it called.
 - Click a frame to zoom in; press Ctrl-F to search. Colours are classes of work; the page lists them.
 - Read on the page how the samples were taken, and how many were lost, before the figures.
 - `bn-flamegraph diff OLD.json --vs NEW.json` compares two recordings; `bn-flamegraph text FILE.json` prints tables.
+
+## From a picture to a faster program
+
+1. The page names the largest class, and how much faster the work would be without it.
+2. `bn-bench kernels --filter NAME` shows the kernel next to the limits of the machine.
+3. Change it, and compare: `ci/bench-gate.sh HEAD~1` for the speed, `--timeline` for the picture.
+
+When something is wrong, `bn-flamegraph doctor` says what this machine can record and how to change that. Few samples: more
+repetitions (`-r`). Names that are missing: build with symbols (`make` does). Other processes: the page says how busy they were.
 END
 } >"$new/README.md"
 

@@ -7,16 +7,19 @@
 #     <cache>/bn/reference/<name>-<first 16 digits of the digest>/
 #         reference.json     what was built; "ready" is true after the last step only
 #         tree/              the source tree, when it was downloaded
+#         prepared/          a copy of the tree, in which the command of --before ran
 #         build/             what cmake built
 #         bn-bridge-<name>   the bridge, which --ref <name> starts
 #         <step>.log         the output of each step
 #
 # <cache> is XDG_CACHE_HOME, else ~/.cache. Each step is one line. A setup that failed or was interrupted is never ready, and
-# so never used. Exit status: that of bn-crossval(1).
+# so never used; the same command goes on where it ended. Exit status: that of bn-crossval(1).
 #
-#     setup.sh setup --source DIR|URL@COMMIT [--sha256 DIGEST] [--name NAME] [--target TARGET] [--jobs N] [--bridge DIR]
-#                    [--force] [--cmake OPTION]...
+#     setup.sh setup [--OPTION VALUE]... [--force] [--key] [FILE | BRIDGE]
 #     setup.sh remove NAME
+#
+# FILE has a line "OPTION = VALUE" for each option; a BRIDGE, such as node-llama-cpp, installs its engine by the install.sh in
+# its folder. docs/howto/set-up-a-reference.md explains them.
 set -euo pipefail
 shopt -s nullglob
 export LC_ALL=C GIT_TERMINAL_PROMPT=0 # git must not wait for a password
@@ -66,7 +69,28 @@ step() { # NAME STATUS-OF-A-FAILURE PROGRAM COMMAND...
     echo FAILED
     [ "$code" -ne 127 ] ||
         fail 3 "$log: $name failed: $program was not found" 'bn-crossval doctor lists what is missing'
-    fail "$status" "$log: $name failed: $program ended with status $code" 'the output of the step is in that file'
+    first=$(grep -a -m 1 -A 3 -E 'CMake Error|[Ee]rror:|^error' -- "$log" | tr -s '[:space:]' ' ' | tr -d '\000-\037' | cut -c 1-240) || first=''
+    [ -z "$first" ] || echo "bn-crossval: its first error: $first" >&2
+    fail "$status" "$log: $name failed: $program ended with status $code" "$(advise "$log")"
+}
+
+# What most often is the matter with a tree: a submodule, a file or a compiler that is not there.
+advise() { # LOG
+    local path missing
+    while IFS= read -r path; do
+        [ -n "$(ls -A -- "$tree/$path" 2>/dev/null)" ] && continue
+        echo "the submodule $path of the tree is empty: git -C $source submodule update --init --recursive"
+        return
+    done < <(sed -nE 's/^[[:space:]]*path[[:space:]]*=[[:space:]]*//p' "$tree/.gitmodules" 2>/dev/null)
+    missing=$(sed -nE "s/.*fatal error: '?([^ :']+)'?(: No such file or directory| file not found).*/\1/p
+        /Cannot find source file:/{n; n; s/^ +([^ ]+)\$/\1/p}" "$1" | head -n 1)
+    if [ -n "$missing" ]; then
+        echo "the tree has no $missing; when a command of the tree makes it, --before 'COMMAND' runs it first"
+    elif grep -aqE 'CMAKE_C(XX)?_COMPILER|compiler identification is unknown|is required for' "$1"; then
+        echo '--cc and --cxx name other compilers; bn-crossval doctor lists what is missing'
+    else
+        echo 'the output of the step is in that file'
+    fi
 }
 
 # ---- the digest of a tree ----
@@ -144,26 +168,66 @@ remove() { # NAME
 
 # ---- the command line ----
 
-source='' expected='' name='' bridge='' target=llama jobs=$(nproc) force='' cmake=()
+source='' expected='' name='' bridge='' cc='' cxx='' before='' jobs=$(nproc) force='' key='' packaged='' cmake=() targets=() kept=()
+
+# Sets the variable of an option; false for an unknown name.
+set_option() { # NAME VALUE
+    case $1 in
+    source | name | bridge | cc | cxx | before | jobs) printf -v "$1" %s "$2" ;;
+    sha256) expected=$2 ;;
+    target) targets+=("$2") ;;
+    cmake) cmake+=("$2") ;;
+    keep) kept+=("$2") ;;
+    *) return 1 ;;
+    esac
+}
+
+# Paths in the file are relative to its folder.
+read_settings() { # FILE
+    local line option value number=0 folder=.
+    case $1 in */*) folder=${1%/*} ;; esac
+    if [ ! -f "$1" ] || [ ! -r "$1" ]; then fail 3 "$1: no such file of settings" 'a source tree is given as --source DIR'; fi
+    while IFS=$' \t\r' read -r line || [ -n "$line" ]; do
+        number=$((number + 1))
+        case $line in '' | '#'*) continue ;; *[[:cntrl:]]*) fail 4 "$1: line $number: a control character" ;; esac
+        [[ $line =~ ^([a-z0-9]+)[[:blank:]]*=[[:blank:]]*(.+)$ ]] || fail 4 "$1: line $number: expected NAME = VALUE"
+        option=${BASH_REMATCH[1]} value=${BASH_REMATCH[2]}
+        case $option:$value in
+        source:/* | source:*@* | source:*://* | bridge:/*) ;;
+        source:* | bridge:*) value=$folder/$value ;;
+        esac
+        set_option "$option" "$value" || fail 4 "$1: line $number: unknown setting '$option'" 'bn-crossval setup --help lists them'
+    done <"$1"
+}
+
+# Those of the command line replace those of the file, or are added to its list.
 read_options() {
+    local options=()
     case $* in *[[:cntrl:]]*) fail 2 'an argument has a control character' ;; esac
     while [ $# -gt 0 ]; do
         case $1 in
-        --source) source=$2 ;;
-        --sha256) expected=$2 ;;
-        --name) name=$2 ;;
-        --bridge) bridge=$2 ;;
-        --target) target=$2 ;;
-        --jobs) jobs=$2 ;;
-        --cmake) cmake+=("$2") ;;
-        --force) force=1 && shift && continue ;;
-        *) fail 2 "unknown option $1" ;;
+        --force) force=1 ;;
+        --key) key=1 ;;
+        --*) options+=("${1#--}" "$2") && shift ;;
+        *)
+            if [[ -f $here/bridges/$1/install.sh && $1 != */* ]]; then packaged=$1; else read_settings "$1"; fi
+            ;;
         esac
+        shift
+    done
+    set -- ${options[@]+"${options[@]}"}
+    for ((; $# > 0; )); do
+        set_option "$1" "$2" || fail 2 "unknown option --$1"
         shift 2
     done
-    recipe="$target${cmake[*]:+ ${cmake[*]}}"
+    [ ${#targets[@]} -gt 0 ] || targets=(llama)
+    recipe="${targets[*]}${cmake[*]:+ ${cmake[*]}}${cc:+ cc=$cc}${cxx:+ cxx=$cxx}${before:+ before=$before}${kept[*]:+ keep=${kept[*]}}"
     case $jobs in '' | 0* | *[!0-9]*) fail 2 "--jobs: '$jobs' is not a number of compilers" ;; esac
-    case $target in -*) fail 2 "--target: '$target' is not the name of a target" ;; esac
+    case " ${targets[*]}" in *' -'*) fail 2 "--target: '${targets[*]}' is not the name of a target" ;; esac
+    case " ${kept[*]-} " in *' /'* | *..*) fail 2 '--keep: the name of a folder in the tree, build or prepared' ;; esac
+    for program in $cc $cxx; do
+        command -v "$program" >/dev/null || fail 3 "$program: no such compiler" "install it, or name another one with --cc and --cxx"
+    done
     if [ -n "$expected" ] && [[ ! $expected =~ ^[0-9a-f]{64}$ ]]; then
         fail 2 "--sha256: '$expected' is not a digest of 64 hexadecimal digits"
     fi
@@ -289,23 +353,72 @@ name_compiler() {
     compiler=$("$program" --version 2>/dev/null | sed -n 1p) || compiler=''
 }
 
+# Runs the command of --before in a copy of the tree, which then is the tree that is built.
+prepare() {
+    local copy=$folder/prepared
+    if [ ! -e "$folder/.prepared" ]; then
+        rm -rf -- "$copy"
+        cp -a -- "$tree" "$copy" || fail 8 "$copy: cannot be written"
+        # shellcheck disable=SC2016 # the arguments of that shell
+        step before 1 sh sh -c 'cd -- "$1" && eval "$2"' sh "$copy" "$before"
+        : >"$folder/.prepared"
+    fi
+    tree=$copy
+}
+
+# Removes what --keep does not name from the folder of the reference; the bridge is complete without it.
+drop_rest() {
+    local each rest=$folder/.rest
+    for each in "${kept[@]}"; do
+        [ "$each" = none ] || [ -d "$folder/$each" ] ||
+            fail 1 "--keep: there is no folder $each after the build" 'it begins with tree/, prepared/ or build/, or is none'
+    done
+    rm -rf -- "$rest"
+    mkdir -- "$rest"
+    for each in tree prepared build; do
+        [ ! -e "$folder/$each" ] || mv -- "$folder/$each" "$rest"
+    done
+    for each in "${kept[@]}"; do
+        [ -d "$rest/$each" ] || continue # none, or in a folder before it
+        mkdir -p -- "$folder/$(dirname -- "$each")"
+        mv -- "$rest/$each" "$folder/$each"
+    done
+    rm -rf -- "$rest" "$folder/.prepared"
+}
+
+# What an earlier setup with the same recipe built is built on; a changed recipe or --force begins anew.
 # shellcheck disable=SC2034 # remember takes them by their names
 build() {
-    local built=$folder/build
+    local built=$folder/build record=$folder/reference.json
     program=$folder/bn-bridge-$name compiler='' engine='' created='' program_sha256=''
     mkdir -p -- "$folder"
+    if [ -n "$force" ] || [ ! -f "$record" ] || ! has "$record" recipe "$recipe"; then
+        rm -rf -- "$built" "$folder/prepared" "$folder/.prepared"
+    fi
     [ -n "$is_url" ] || name_commit
     remember false
-    [ -n "$only_bridge" ] || rm -rf -- "$built"
-    rm -f -- "$folder"/{configure,build,bridge}.log "$program"
-    step configure 1 cmake cmake -S "$tree" -B "$built" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF "${cmake[@]}"
-    step build 1 cmake cmake --build "$built" --target "$target" --parallel "$jobs"
-    step bridge 1 make make -C "$bridge" "LLAMA_DIR=$tree" "BUILD_DIR=$built" "OUT=$folder" "NAME=$name"
+    rm -f -- "$folder"/{before,configure,build,bridge}.log "$program"
+    [ -z "$before" ] || prepare
+    step configure 1 cmake cmake -S "$tree" -B "$built" -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF ${cmake[@]+"${cmake[@]}"}
+    step build 1 cmake cmake --build "$built" --target "${targets[@]}" --parallel "$jobs"
+    step bridge 1 make make -C "$bridge" "LLAMA_DIR=$tree" "BUILD_DIR=$built" "OUT=$folder" "NAME=$name" ${cxx:+"CXX=$cxx"}
     [ -x "$program" ] || fail 1 "$program: make ended with status 0 and did not write the bridge"
     shake_hands
     name_compiler
+    [ ${#kept[@]} -eq 0 ] || drop_rest
     program_sha256=$(digest_file "$program") created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
     remember true
+}
+
+# Changes when the same setup would build something else: for the caches of CI. A build may be for this processor only.
+print_key() {
+    local each
+    [ -n "$commit" ] || digest_tree "$tree"
+    {
+        printf '%s\n' "$name" "$source" "${commit:-$digest}" "$recipe" "$bridge_sha256"
+        for each in "${cc:-cc}" "${cxx:-c++}"; do "$each" --version 2>/dev/null | head -n 1 || :; done
+        grep -m 1 -E '^(flags|Features)' /proc/cpuinfo || :
+    } | sha256sum | cut -c 1-64
 }
 
 # Sets old: the reference.json of a reference of this name that is ready, or "".
@@ -317,10 +430,48 @@ find_old() {
     done
 }
 
+# A bridge that is installed with its engine, for example from npm. The status 9 of its script says: not possible here.
+# shellcheck disable=SC2034 # as in build
+install_package() {
+    local code=0
+    name=$packaged source=$here/bridges/$packaged commit='' tree='' recipe=install compiler=''
+    open_root
+    lock
+    digest_tree "$here/bridges"
+    bridge_sha256=$digest folder=$root/$name-${digest:0:16}
+    find_old
+    if is_done; then return; fi
+    program=$folder/bn-bridge-$name engine='' created='' program_sha256=''
+    rm -rf -- "$folder"
+    mkdir -p -- "$folder"
+    remember false
+    printf '%-11s' install
+    run "$folder/install.log" "$source/install.sh" "$folder" || code=$?
+    [ $code -eq 0 ] || { echo FAILED && fail $((code == 9 ? 9 : 1)) "$name: $(tail -n 1 -- "$folder/install.log")"; }
+    echo ok
+    shake_hands
+    program_sha256=$(digest_file "$program") created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+    remember true
+    [ -z "$old" ] || [ "$old" = "$folder/reference.json" ] || rm -rf -- "${old%/*}"
+    printf '%-11s%s is set up: bn-crossval ladder --ref %s\n' reference "$name" "$name"
+}
+
+# Whether find_old found what this setup would build.
+is_done() {
+    program=${old%/*}/bn-bridge-$name
+    [ -n "$old" ] && [ -z "$force" ] && has "$old" recipe "$recipe" && has "$old" bridge_sha256 "$bridge_sha256" &&
+        [ -x "$program" ] && has "$old" program_sha256 "$(digest_file "$program")" &&
+        printf '%-11s%s is already set up, nothing to do; --force builds it again\n' reference "$name"
+}
+
 set_up() {
-    local here given other='' only_bridge=''
+    local here given other=''
     here=$(cd -- "${BASH_SOURCE[0]%/*}" && pwd -P)
     read_options "$@"
+    if [ -n "$packaged" ]; then
+        install_package
+        return
+    fi
     given=$source
     read_source
     choose_name
@@ -330,21 +481,25 @@ set_up() {
     bridge=$(cd -- "${bridge:-$here/bridges/llama.cpp}" && pwd -P) || fail 3 'there is no source of a bridge there'
     digest_tree "$bridge"
     bridge_sha256=$digest
+    if [ -n "$key" ]; then
+        print_key
+        return
+    fi
+    export ${cc:+"CC=$cc"} ${cxx:+"CXX=$cxx"}
     find_old
     printf '%-11s%s%s\n' source "$source" "${commit:+ at commit $commit}"
+    if [ -n "$old" ] && [ -n "$is_url" ] && [ ! -e "${old%/*}/tree" ] && has "$old" commit "$commit" && has "$old" source "$source"; then
+        digest=$(field "$old" digest) folder=${old%/*} # --keep removed the tree
+        if [ -z "$expected" ] || [ "$expected" = "$digest" ]; then is_done && return; fi
+    fi
     obtain_tree
     if [ -n "$old" ] && ! has "$old" digest "$digest"; then
         other=$old
         [ -n "$force" ] || fail 2 \
             "$name: a reference of this name was set up from a tree with another digest, $(field "$old" digest | cut -c 1-16)..." \
             '--force replaces it; --name NAME keeps both'
-    elif [ -n "$old" ] && [ -z "$force" ] && has "$old" recipe "$recipe"; then
-        only_bridge=1
-        program=${old%/*}/bn-bridge-$name
-        if has "$old" bridge_sha256 "$bridge_sha256" && [ -x "$program" ] && has "$old" program_sha256 "$(digest_file "$program")"; then
-            printf '%-11s%s is already set up, nothing to do; --force builds it again\n' reference "$name"
-            return
-        fi
+    elif is_done; then
+        return
     fi
     build
     [ -z "$other" ] || rm -rf -- "${other%/*}"

@@ -85,7 +85,7 @@ static const struct bn_command COMMANDS[] = {
              "events were dropped, when sums are not exact, or when bricks account for less than 85 % of the "
              "time.",
      .synopsis = "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--roofline]\n--graph FORM "
-                 "[--pass PASS] [--what-if BRICK=FACTOR]...\n--check FILE [--check FILE]...",
+                 "[--pass PASS] [--what-if BRICK=FACTOR]...\n--code DIGEST\n--check FILE [--check FILE]...",
      .options = {bn_bench_profile_options, bn_bench_profile_graph_options},
      .json = true,
      .run = bn_bench_profile,
@@ -125,9 +125,9 @@ static const struct bn_command COMMANDS[] = {
               "how much a long prompt delays answers that run"},
          }},
     {.name = "top",
-     .summary = "show where the time of a running program goes",
+     .summary = "show where the time of a running program goes, or of a recorded profile",
      .text = "Shows a program that was started with --live: the only one, or the one of a process number or "
-             "file. A row is a brick of the forward pass or a category of bricks: its percentage of the "
+             "file; or a document of bn-bench profile --json, pass by pass. A row is a brick of the forward pass or a category of bricks: its percentage of the "
              "time, its time in a pass, its events, what it reads and computes per second, its percentage of "
              "the critical path, and its slack.\n\nOn a terminal ? lists the keys. In a pipe frames of text "
              "follow each other until the program ends; with --json they are documents, one a line.",
@@ -138,7 +138,8 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_bench_top,
      .examples = {{"bn-serve --live", "in one terminal"},
                   {"bn-bench top", "in another one"},
-                  {"bn-bench top --once", "one frame, since the program was started"}}},
+                  {"bn-bench top --once", "one frame, since the program was started"},
+                  {"bn-bench top profile.json", "a recorded profile"}}},
     {.name = "doctor",
      .summary = "show what this machine can measure, and what disturbs",
      .text = "Tries each source of measurement: clocks, energy, pages, quotas, programs. What is missing is "

@@ -99,7 +99,7 @@ static const struct bn_route *make_route(const struct pass *p)
         route->first[e] = route->first[e - 1];
     route->first[0] = 0;
     if (p->thread == 0) p->s->run.n_experts += read;
-    brick_end(brick, n_pairs);
+    brick_end(brick, p->thread == 0 ? n_pairs : 0); /* every thread makes the same ones */
     return route;
 }
 

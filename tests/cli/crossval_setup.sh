@@ -163,6 +163,98 @@ says 1 "a rebuild that fails" 'build failed' setup --source "$tmp/plain" --force
 lacks "is not remembered either" '^plain +ready' "$xval" refs
 says 0 "the next setup repairs it" '^reference +plain is set up' setup --source "$tmp/plain"
 
+# ---- a file of settings; a command before cmake; what is kept; going on ----
+
+needy=$tmp/src/needy
+mkdir -p "$needy/src"
+cat >"$needy/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.10)
+project(needy C)
+add_library(llama src/needy.c)
+add_executable(extra src/extra.c)
+END
+printf '#include "made.h"\nconst char *engine_name(void);\nconst char *engine_name(void) { return MADE; }\n' >"$needy/src/needy.c"
+printf 'int main(void) { return 0; }\n' >"$needy/src/extra.c"
+# shellcheck disable=SC2016 # not expanded here
+printf '#!/bin/sh\necho run >>%s\nprintf "#define MADE \\"%%s\\"\\n" "$1" >src/made.h\n' "$tmp/made" >"$needy/make.sh"
+mkdir "$tmp/own"
+cat >"$tmp/own/needy.conf" <<'END'
+# An engine with a header that a script of its tree makes.
+source = ../src/needy
+  name=needy
+bridge = ../bridge
+target = llama
+target = extra
+cc     = cc
+before = sh make.sh "made here"
+END
+says 1 "a file that no command made is named, with what to do" "hint: the tree has no made\.h; .*--before 'COMMAND' runs it first" \
+    setup --source "$needy"
+says 1 "the first error of the log is shown" 'its first error: .*made\.h' setup --source "$needy"
+"$xval" remove needy >"$tmp/null"
+key=$("$xval" setup "$tmp/own/needy.conf" --key)
+check "a key for caches has 64 digits, and builds nothing" test ${#key} -eq 64 -a -z "$("$xval" refs | grep needy)"
+says 0 "a file of settings: the command runs before cmake" '^before +ok' "$xval" setup "$tmp/own/needy.conf"
+check "once" equal "$(cat "$tmp/made")" run
+check "not in the folder of the source" test ! -e "$needy/src/made.h"
+check "all targets are built" test -x "$(echo "$refs"/needy-*/build/extra)"
+says 0 "the reference works" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref needy
+says 0 "the second time there is nothing to do" 'already set up' "$xval" setup "$tmp/own/needy.conf"
+check "the key of the same settings is the same" equal "$("$xval" setup "$tmp/own/needy.conf" --key)" "$key"
+for change in --cmake=-DX=1 --before=true --cxx=cc --keep=none --target=llama; do
+    check "$change changes it" test "$("$xval" setup "$tmp/own/needy.conf" --key "$change")" != "$key"
+done
+echo >>"$needy/src/extra.c"
+check "so does a file of the tree" test "$("$xval" setup "$tmp/own/needy.conf" --key)" != "$key"
+says 1 "a folder to keep that is not there is named" 'no folder build/none after' "$xval" setup "$tmp/own/needy.conf" --force --keep build/none
+says 0 "the same with another one goes on" '^reference +needy is set up' "$xval" setup "$tmp/own/needy.conf" --force --keep build/CMakeFiles
+check "what is not kept is removed" equal "$(cd "$refs"/needy-* && ls -d -- */*)" build/CMakeFiles
+says 0 "the bridge works without the rest" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref needy
+says 0 "nothing to do" 'already set up' "$xval" setup "$tmp/own/needy.conf" --keep build/CMakeFiles
+says 0 "of a commit, nothing is kept" 'is set up' setup --source "$engine@$commit" --name bare --keep none
+mv "$engine" "$tmp/away"
+says 0 "then neither repository nor tree is needed" 'already set up' setup --source "$engine@$commit" --name bare --keep none
+mv "$tmp/away" "$engine"
+# A failure in the second target: after the repair of the cause (here a variable), what was built stays.
+: >"$tmp/made"
+echo "#error \"planted: \$(date)\"" >"$tmp/flag.h"
+printf '#include "%s"\nint main(void) { return 0; }\n' "$tmp/flag.h" >"$needy/src/extra.c"
+says 1 "a target fails" 'build failed' "$xval" setup "$tmp/own/needy.conf" --name again
+object=$(find "$refs"/again-* -name 'needy.c.o')
+before=$(stat -c %Y "$object")
+: >"$tmp/flag.h"
+says 0 "the same command goes on" '^reference +again is set up' "$xval" setup "$tmp/own/needy.conf" --name again
+check "what was built is not built again" equal "$(stat -c %Y "$object")" "$before"
+check "nor does the command run again" equal "$(wc -l <"$tmp/made")" 1
+printf '[submodule "deps"]\n\tpath = deps\n' >"$needy/.gitmodules"
+echo '#error' >"$tmp/flag.h"
+says 1 "an empty submodule is named, with the command" 'hint: the submodule deps of the tree is empty: git -C .*/src/needy submodule update' \
+    "$xval" setup "$tmp/own/needy.conf" --name sub
+says 3 "a compiler that is not there is named" 'no-such-cc: no such compiler' "$xval" setup "$tmp/own/needy.conf" --cc no-such-cc
+says 3 "no such file" 'no such file of settings' "$xval" setup "$tmp/own/none.conf"
+echo 'colour = red' >>"$tmp/own/needy.conf"
+says 4 "an unknown setting is named with its line" "line 9: unknown setting 'colour'" "$xval" setup "$tmp/own/needy.conf"
+echo 'just words' >"$tmp/own/words.conf"
+says 4 "a line without =" 'line 1: expected NAME = VALUE' "$xval" setup "$tmp/own/words.conf"
+says 2 "a folder to keep is in the reference" 'the name of a folder in' setup --source "$needy" --keep ../..
+
+# ---- a bridge that is installed with its engine ----
+
+mkdir -p "$tmp/pack/bridges/mini"
+cp crossval/setup.sh "$tmp/pack"
+# shellcheck disable=SC2016 # not expanded here
+printf '#!/bin/sh\n[ -z "$FAULT" ] || { echo "no packages today"; exit 9; }\nprintf "#!/bin/sh\\nexec %s serve -t 1\\n" >"$1/bn-bridge-mini"\nchmod +x "$1"/*mini\n' \
+    "$xval" >"$tmp/pack/bridges/mini/install.sh"
+chmod +x "$tmp/pack/bridges/mini/install.sh"
+says 9 "what cannot be installed says why" 'error: mini: no packages today' env FAULT=1 "$tmp/pack/setup.sh" setup mini
+lacks "and is not ready" '^mini +ready' "$xval" refs
+says 0 "a bridge is installed with its engine" '^reference +mini is set up' "$tmp/pack/setup.sh" setup mini
+says 0 "the second time there is nothing to do" 'already set up' "$tmp/pack/setup.sh" setup mini
+says 0 "--ref finds it" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref mini
+says 0 "doctor lists it" '^ok +mini' "$xval" doctor
+says 3 "another word is a file" 'maxi: no such file of settings' "$tmp/pack/setup.sh" setup maxi
+check "npm's bridge comes with bn-crossval" test -x "$out/crossval/bridges/node-llama-cpp/install.sh"
+
 # ---- another tree, another bridge, a changed program ----
 
 echo >>"$tmp/plain/src/engine.c"

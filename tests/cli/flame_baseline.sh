@@ -121,6 +121,9 @@ END
 timing "$digest" avx2
 status 0 'with a timing document' baseline --timing timing.md
 check 'layers: there and here' grep -qF '| layers and last norm | 53.65 us | 53.65 us |' $page
+sed -i 's/^| head | 12.25/| bounds of the head | 10.25 | 0.01 | 9.9 | 12.1 | 127 |\n| head | 2.00/' timing.md
+status 0 'with one of a head that is screened' baseline --timing timing.md
+check 'the bounds belong to the head' grep -qF '| head | 12.25 us | 12.25 us |' $page
 timing "$digest" avx2
 mv timing.md timing-m.md
 timing "${digest/a/b}" avx2

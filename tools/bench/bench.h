@@ -41,7 +41,7 @@ struct bn_bench_options {
     uint32_t repeat;
     /* profile */
     uint32_t n_threads, n_batch, n_prompt, n_predict, pairs;
-    const char *level, *graph, *pass;
+    const char *level, *graph, *pass, *code;
     struct bn_texts check, what_if;
     bool wide, ascii, roofline;
     /* ab */

@@ -203,7 +203,7 @@ bn_status bn_crossval_refs(struct bn_args *args, bn_error *err)
     bn_status status = bn_stored_read(&all, err);
     if (status == BN_OK) status = bn_stored_add_bridges(&all, err);
     if (status == BN_OK && !args->json && all.n == 0)
-        puts("no reference is set up; bn-crossval setup --source DIR builds one");
+        puts("no reference is set up; bn-crossval setup node-llama-cpp installs one");
     else if (status == BN_OK)
         status = print_refs(&all, args->json, err);
     bn_free(all.list);
@@ -298,7 +298,7 @@ static void check_disk(struct bn_doctor *d)
 
 static bn_status check_references(struct bn_doctor *d, bn_error *err)
 {
-    static const char HINT[] = "bn-crossval setup --source DIR builds one; --force again";
+    static const char HINT[] = "bn-crossval setup node-llama-cpp installs one, setup --source DIR builds one";
     struct bn_stored_list stored = {0};
     char path[PATH_MAX];
     bool oracle = bn_crossval_find_program("bn-reference", path);

@@ -99,10 +99,9 @@ static bn_prof *play(uint64_t seed)
 
 static bn_json *document(const bn_prof *prof)
 {
-    const bn_hparams network = {.n_layer = N_LAYERS, .sub_norms = true};
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
-    must(bn_prof_put(doc, prof, &network, NULL));
+    must(bn_prof_put(doc, prof, N_LAYERS, NULL));
     return doc;
 }
 
@@ -260,6 +259,10 @@ TEST(what_is_missing_is_noticed)
 
     prof = play(6);
     find(prof, 0, 3, 0, BN_BRICK_ACTIVATION)->brick = BN_BRICK_UP_PROJECTION;
+    reject(prof, "counts");
+
+    prof = play(6); /* one layer unlike the others */
+    find(prof, 1, 3, 1, BN_BRICK_BARRIER_WAIT)->brick = BN_BRICK_RMS_NORM;
     reject(prof, "counts");
 
     prof = play(6);

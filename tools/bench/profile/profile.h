@@ -5,6 +5,8 @@
 #ifndef BN_BENCH_PROFILE_H
 #define BN_BENCH_PROFILE_H
 
+#include <string.h>
+
 #include "lab/profile/graph.h"
 #include "lab/stats/judge.h"
 #include "tools/bench/harness.h"
@@ -32,6 +34,12 @@ struct bn_bench_profile {
     struct bn_bench_overhead overhead;
 };
 
+/* --graph structure: bricks alone, and no packed copies of weights, whose use depends on the caches. The names
+ * of kernels (--level kernel) depend on the instruction set. Whether the times are valid does not matter. */
+static inline bool bn_bench_profile_is_structure(const struct bn_bench_options *o)
+{
+    return o->graph != NULL && strcmp(o->graph, "structure") == 0;
+}
 /* The pass that --pass names; the last one for "all" and without --pass. */
 BN_MUST_CHECK bn_status bn_bench_profile_pass(size_t *pass, const struct bn_bench_profile *p, bn_error *err);
 /* --graph, printed in place of the tables. */
@@ -40,6 +48,8 @@ BN_MUST_CHECK bn_status bn_bench_profile_graph(const struct bn_bench_profile *p,
  * is not NULL, puts its member "roofline". */
 BN_MUST_CHECK bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document,
                                                   bn_error *err);
+/* --code: prints the machine code that has a digest. */
+BN_MUST_CHECK bn_status bn_bench_profile_code(struct bn_args *args, bn_error *err);
 /* --check: judges the documents; exit code 1 when one does not keep a rule. */
 BN_MUST_CHECK bn_status bn_bench_profile_check(struct bn_args *args, bn_error *err);
 
