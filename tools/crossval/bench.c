@@ -15,7 +15,6 @@
 #include "lab/host/busy.h"
 #include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/crossval/crossval.h"
