@@ -162,6 +162,8 @@ sed 's/suite?:/suite:/' "$tmp/suite.yaml" >"$tmp/failed.yaml"
 says 1 'without ? what is missing fails' '\] suite +FAILED: /nowhere' suite -q -o "$tmp/cases" "$tmp/failed.yaml"
 config 'cases:' '  bad?: cmd -r 1 --warmup 0 -- false'
 says 1 'a failure that is no lack fails with ?, too' 'bad +FAILED: .*failed with status 1' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
+config 'cases:' '  peer?: crossval bench --ref no-such-engine -p 4 -n 2 --reps 2'
+says 0 'a reference that is not set up is skipped' 'peer +skipped: no-such-engine: not found' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 config 'cases:' '  gone?: nothing here'
 says 0 'a program that is not there is skipped' 'gone +skipped: there is no program bn-nothing' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 refused 'a quote that is open' 'line 2: cases.x: .* is not closed' 'cases:' "  x: run -p 'a"

@@ -3,6 +3,7 @@
  * The parts of a report, and their tables, filled cell by cell.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -110,6 +111,81 @@ static void fill_trends(struct bn_table *t, const struct bn_report *r)
         bn_table_printf(t, "%.20s of %.60s, settings %.12s", bn_json_text_of(h->json, "suite"),
                         bn_json_text_of(h->json, "machine"), bn_json_text_of(h->json, "settings_sha256"));
         bn_buf_release(&text);
+    }
+}
+
+/* ---- other engines ---- */
+
+/* The median of the series of a test and an engine, "prompt n=128 t=2 reference llama.cpp"; NaN without one. */
+static double median_of(const struct bn_report *r, const struct bn_report_source *source, const char *test,
+                        const char *metric, const char *engine)
+{
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        const char *threads = strstr(s->s->test, " t="), *name = threads;
+        if (s->source != source || strcmp(s->s->metric, metric) != 0 || threads == NULL) continue;
+        name += 3 + strspn(threads + 3, "0123456789");
+        if (strncmp(s->s->test, test, strlen(test)) == 0 && *name == ' ' && strcmp(name + 1, engine) == 0)
+            return s->figure[BN_FIGURE_MEDIAN];
+    }
+    return (double)NAN;
+}
+
+static void put_engine(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source,
+                       const char *prefix, const char *name)
+{
+    char engine[500];
+    snprintf(engine, sizeof engine, "%s%s", prefix, name);
+    bn_table_row(t, "");
+    bn_table_text(t, name);
+    bn_table_percent(t, median_of(r, source, "text", "agreement", engine), false);
+    bn_table_value(t, 1e9 / median_of(r, source, "prompt", "ns_per_token", engine), "tok/s");
+    bn_table_value(t, 1e9 / median_of(r, source, "decode", "ns_per_token", engine), "tok/s");
+    bn_table_value(t, median_of(r, source, "open", "load_ns", engine), "ns");
+    bn_table_value(t, median_of(r, source, "process", "peak_rss_bytes", engine), "bytes");
+    bn_table_percent(t, median_of(r, source, "text", "accuracy", engine), false);
+}
+
+static void fill_engines(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"engine",       "agreement",   "prompt",  "decode",
+                                        "time to open", "peak memory", "accuracy"};
+    bn_table_begin(t, HEADS, "lrrrrrr");
+    for (size_t i = 0; i < r->n_sources; i++) {
+        const bn_json *doc = r->sources[i].doc, *references = bn_json_get(doc, "references");
+        const char *own = bn_json_text_of(doc, "engine");
+        if (own[0] == '\0') continue;
+        put_engine(t, r, &r->sources[i], "", own);
+        for (const bn_json *e = bn_json_first(references); e != NULL; e = bn_json_next(e))
+            put_engine(t, r, &r->sources[i], "reference ", bn_json_text_of(e, "reference"));
+    }
+}
+
+static void fill_results(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"text",     "reference",          "result",          "tokens",
+                                        "mean KLD", "largest difference", "first difference"};
+    bn_table_begin(t, HEADS, "lllrrrl");
+    for (size_t i = 0; i < r->n_results; i++) {
+        const struct bn_report_result *one = &r->results[i];
+        const bn_json *rungs = bn_json_get(one->json, "rungs"), *ids = bn_json_find(rungs, "rung", "tokens"),
+                      *logits = bn_json_find(rungs, "rung", "positions"),
+                      *first = bn_json_path(one->json, "trace.first");
+        const char *name = bn_json_text_of(one->of, "name"), *result = bn_json_text_of(one->json, "result");
+        put_name(t, r, one->source, name[0] != '\0' ? name : bn_json_text_of(one->of, "command"));
+        t->kinds[t->n_rows - 1] = strcmp(result, "agree") == 0 ? "ok" : "bad";
+        bn_table_text(t, bn_json_text_of(one->json, "reference"));
+        bn_table_text(t, result);
+        if (bn_json_get(ids, "index") != NULL)
+            bn_table_printf(t, "differ at %zu", bn_json_count_of(ids, "index"));
+        else
+            bn_table_text(t, bn_json_text_is(ids, "status", "pass") ? "equal" : "-");
+        bn_table_rounded(t, bn_json_get(logits, "kl_mean"));
+        bn_table_rounded(t, bn_json_get(logits, "max_abs"));
+        bn_table_printf(
+            t, first != NULL ? "%s of layer %.0f" : "%s",
+            bn_json_text_of(first != NULL ? first : one->json, first != NULL ? "op" : "parted_at"),
+            bn_json_number_of(first, "layer"));
     }
 }
 
@@ -339,6 +415,14 @@ static void fill_medians(struct bn_table *t, const struct bn_report *r)
 }
 
 const struct bn_report_part bn_report_parts[BN_REPORT_PARTS] = {
+    {"Engines", "engines",
+     "This engine, and the references next to it. Agreement: the percentage of positions where both have the "
+     "same likeliest token.",
+     fill_engines, NULL},
+    {"Agreement", "agreement",
+     "Differences are those of the logits of all positions. The first difference is the operation that a trace "
+     "names, or else the step of the ladder.",
+     fill_results, NULL},
     {"Comparisons", "comparisons", "", bn_report_fill_comparisons, bn_report_plot_forest},
     {"Models by size", "models", "The fastest decode and prompt test of each model.", bn_report_fill_models,
      NULL},
