@@ -113,12 +113,13 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Sends the same streamed requests to /v1/completions with each number of clients, and shows the "
          "time to the first token, the times between tokens (gaps), the rate of all answers, and "
-         "failures. --interrupt sends one long prompt while all clients are answered.\n\nThe URL is plain HTTP. The exit code is 1 "
+         "failures. --interrupt sends one long prompt while all clients are answered.\n\nThe URL is plain HTTP; "
+         "without one, bn-serve is started on a free port and ended afterwards. The exit code is 1 "
          "when a request failed, or when the answers of one request differ.",
-     .synopsis = "URL [--clients LIST] [--prompt N] [--tokens N] [--interrupt N]",
+     .synopsis = "[URL] [--clients LIST] [--prompt N] [--tokens N] [--interrupt N]",
      .options = {bn_bench_serve_options},
      .json = true,
-     BN_OPERANDS(1, 1, "URL"),
+     BN_OPERANDS(0, 1, "URL"),
      .run = bn_bench_serve,
      .examples =
          {
@@ -164,7 +165,7 @@ static const struct bn_command COMMANDS[] = {
              "else the elapsed time. INCONCLUSIVE exits with 0 unless --strict is given. A series that one "
              "side lacks, and a command that exceeds --timeout, exit with 1.",
      .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...",
-     .options = {bn_bench_ab_options, bn_bench_thresholds_option},
+     .options = {bn_bench_ab_options, bn_bench_thresholds_option, bn_bench_command_options},
      .json = true,
      BN_OPERANDS(0, BN_OPERANDS_ANY, "COMMAND"),
      .run = bn_bench_ab,
@@ -174,6 +175,19 @@ static const struct bn_command COMMANDS[] = {
                    "every series that both print"},
                   {"bn-bench ab --extract 'tps=([0-9.]+) tok/s:higher' -- ./a --vs ./b",
                    "a number that they print"}}},
+    {.name = "cmd",
+     .summary = "time a command of your own, and read numbers from its output",
+     .text = "Runs the command as fresh processes. Wall time, CPU time, peak memory and each number of "
+             "--extract are series; baseline, compare, trend, report and suite take the document. The exit "
+             "code is 1 when a run fails, exceeds --timeout, or prints no number.",
+     .synopsis = "[-r N] [--name NAME] [--extract NAME=REGEX]... [--series] -- COMMAND ...",
+     .options = {bn_bench_cmd_options, bn_bench_command_options},
+     .json = true,
+     BN_OPERANDS(1, BN_OPERANDS_ANY, "COMMAND"),
+     .run = bn_bench_cmd,
+     .examples = {{"bn-bench cmd -- ./my-program --fast", "wall time, CPU time, memory"},
+                  {"bn-bench cmd --extract 'tps=([0-9.]+) tok/s:higher' --json -- ./my-program >mine.json",
+                   "a number that it prints, as a document"}}},
     {.name = "compare",
      .summary = "compare two documents",
      .text = "Series are paired by test and metric. The runs were not taken in turn, so a change counts only "
@@ -230,10 +244,10 @@ static const struct bn_command COMMANDS[] = {
                    "all files that a build server keeps"}}},
     {.name = "suite",
      .summary = "run the parts of a configuration file, and report on all of them",
-     .text = "The file is YAML (docs/howto/measure.md). Each part is a process of its own; its document "
-             "is kept in the directory, and the report of all documents next to it. A part whose document is "
-             "of the same program, model, machine and settings is not measured again. The exit code is 1 "
-             "when a part failed or a target was missed.",
+     .text = "The file is YAML; docs/howto/measure.md has its keys, and cases, which are any commands. Each "
+             "part is a process of its own; its document is kept in the directory, and the report of all "
+             "next to it. What did not change is not measured again. The exit code is 1 when a part failed "
+             "or a target was missed.",
      .synopsis = "[-o DIR] [--force] [--dry-run] CONFIG.yaml",
      .options = {bn_bench_suite_options},
      .json = true,
