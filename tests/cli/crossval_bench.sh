@@ -86,7 +86,7 @@ bench --json "${trained[@]}" --ref "$(canned '["bench"]' ',"open_ns":null' "$tim
 check "bench: what it cannot know is null, with the reason" equal \
     "$? $(grep -cE '"(load_ns|peak_rss_bytes)": (null|"the reference cannot know it")' "$tmp/null.json")" "0 4"
 says 1 "bench: one that fails" 'has a vocabulary of 5,' bench --ref tests/protocol/toy_reference.sh --reps 2
-says 1 "bench: an answer without times" 'its answer to bench has no prompt_ns' bench "${trained[@]}" --ref "$(canned '["bench"]' '' ',"prompt_ns":0')"
+says 1 "bench: an answer without times" '"ns_per_token": "its answer to bench has no prompt_ns' bench --json "${trained[@]}" --ref "$(canned '["bench"]' '' ',"prompt_ns":0')"
 
 # The memory is that of all processes of the reference: this one has 64 MiB in a child.
 printf 'import time\nx = bytearray(64 << 20)\nopen("%s", "w").write("x")\ntime.sleep(1000)\n' "$tmp/held" >"$tmp/hold.py"
