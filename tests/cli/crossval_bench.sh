@@ -100,6 +100,8 @@ series = json.load(open(sys.argv[1]))["series"]
 assert next(s for s in series if s["test"].startswith("process") and "two.sh" in s["test"])["samples"][0] > 64 << 20
 END
 
+lacks "bn-bench report: a bench without a text says nothing of agreement" 'no_data|engines agree' "$out/bn-bench" report "$tmp/two.json"
+
 # Agreement is a series like others: a baseline that was saved with a sound reference finds one that computes something else.
 # shellcheck disable=SC2016 # the script expands it
 printf '#!/bin/sh\nexec "%s" serve ${FAULT:+--fault $FAULT}\n' "$out/crossval/bn-reference" >"$tmp/engine.sh"
@@ -127,6 +129,13 @@ says 0 "as a page, too" 'reference bn --isa ref' "$out/bn-bench" report --format
 "$xval" ladder --json --tokens 1,2,3 --ref oracle --ref 'oracle --fault silu' >"$tmp/ladder.json"
 says 0 "bn-bench report shows a ladder: agreement" '^. ladder . oracle . agree . - . [0-9.]+e-' "$out/bn-bench" report --format markdown "$tmp/ladder.json"
 says 0 "and difference" 'differ .*ffn_act of layer 0' "$out/bn-bench" report "$tmp/ladder.json"
+head -n 1 fixtures/prompts.jsonl >"$tmp/prompts.jsonl"
+"$xval" sweep --json --prompts "$tmp/prompts.jsonl" --ref oracle -n 2 >"$tmp/sweep.json"
+status 0 "a bench, a ladder and a sweep are one page" "$out/bn-bench" report --format html -o "$tmp/page.html" \
+    "$tmp/bench.json" "$tmp/ladder.json" "$tmp/sweep.json"
+check "with engines, and a row for each reference and prompt" equal \
+    "$(grep -c '<h2 id="engines">' "$tmp/page.html") $(grep -oE '(bench|ladder|sweep).json: (bench|ladder|speaker)<' "$tmp/page.html" | sort | uniq -c | tr -s ' \n' ' ')" \
+    '1  1 bench.json: bench< 2 ladder.json: ladder< 1 sweep.json: speaker< '
 echo '{"schema": "bn.crossval/1", "references": []}' >"$tmp/empty.json"
 says 1 "a ladder without references fails for want of data" 'nothing was compared' "$out/bn-bench" report "$tmp/empty.json"
 says 2 "bench: no reference" 'no reference is given' "$xval" bench
