@@ -63,6 +63,7 @@ static const struct {
     {"kld", "nats/token", SAME},
     /* what explains the others */
     {"bytes_per_second", "bytes/s", NEITHER},
+    {"limit_ns_per_token", "ns", NEITHER},
     {"share_of_bandwidth", "1", NEITHER},
     {"disturbed", "1", NEITHER},
     {"fairness", "1", NEITHER},

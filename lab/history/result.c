@@ -69,6 +69,11 @@ static bn_status read_document(struct bn_result *r, bn_error *err)
     (void)bn_json_bool(bn_json_path(doc, "program.dirty"), &r->dirty);
     r->branch = bn_json_text_of(doc, "git.branch");
     (void)bn_json_u64(bn_json_path(doc, "git.changed_sources"), &r->changed_sources);
+    if (strcmp(r->suite, "cmd") == 0) { /* what was measured is of the working folder, not of bn's build */
+        r->commit = bn_json_text_of(doc, "git.commit");
+        r->dirty = false;
+        r->binary_sha256 = "";
+    }
     r->model_sha256 = bn_json_text_of(doc, "model.sha256");
     r->machine_key = bn_json_text_of(doc, "machine.key");
     r->machine_label = bn_json_text_of(doc, "machine.label");

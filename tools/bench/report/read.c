@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
 
 /* ---- lists ---- */
@@ -268,12 +269,6 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
             : "give a document of bn-bench or bn-crossval --json, or a profile");
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n, bn_error *err)
 {
     r->sources = bn_alloc(n, sizeof *r->sources);
@@ -282,9 +277,9 @@ bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n
     r->n_sources = n;
     for (size_t i = 0; i < n; i++) {
         struct bn_report_source *source = &r->sources[i];
-        source->label = base_name(paths[i]);
+        source->label = bn_bench_base_name(paths[i]);
         for (size_t k = 0; k < n; k++)
-            if (k != i && strcmp(base_name(paths[k]), source->label) == 0) source->label = paths[i];
+            if (k != i && strcmp(bn_bench_base_name(paths[k]), source->label) == 0) source->label = paths[i];
         bn_status status = read_document(source, paths[i], err);
         if (status == BN_OK) status = read_source(r, source, err);
         if (status != BN_OK) bn_error_name(err, paths[i]);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "lab/report/units.h"
 #include "lab/stats/summary.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
 
 /* The first cell of a row: in a report of several documents, the document is named. */
@@ -276,8 +277,9 @@ static void fill_models(struct bn_table *t, const struct bn_report *r,
         if (is_model(&r->sources[i])) list[n++] = &r->sources[i];
     if (n > 0) qsort(list, n, sizeof *list, by_size);
     for (size_t i = 0; i < n; i++) {
-        const char *name = bn_json_text_of(list[i]->doc, "model.name"), *slash = strrchr(name, '/');
-        if (slash != NULL) name = slash + 1;
+        const char *label = bn_json_text_of(list[i]->doc, "suite.label"),
+                   *name = bn_bench_base_name(bn_json_text_of(list[i]->doc, "model.name"));
+        if (label[0] != '\0') name = label + (strncmp(label, "run ", 4) == 0 ? 4 : 0);
         size_t length = strlen(name);
         if (length > 5 && strcmp(name + length - 5, ".gguf") == 0) length -= 5;
         bn_table_row(t, "");
@@ -344,13 +346,20 @@ size_t bn_report_machines(const struct bn_report_source *list[BN_REPORT_MACHINES
     return n;
 }
 
+/* The machines that have columns: none when there is only one, unless its document is that of a suite. */
+static size_t columns_of(const struct bn_report_source *list[BN_REPORT_MACHINES], const struct bn_report *r)
+{
+    size_t n = bn_report_machines(list, r);
+    return n > 1 || (n == 1 && bn_json_text_is(list[0]->doc, "command", "suite")) ? n : 0;
+}
+
 static void fill_machines(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"column", "machine", "CPUs", "memory"};
     const struct bn_report_source *list[BN_REPORT_MACHINES];
-    size_t n = bn_report_machines(list, r);
+    size_t n = columns_of(list, r);
     bn_table_begin(t, HEADS, "llrr");
-    for (size_t i = 0; i < n && n > 1; i++) {
+    for (size_t i = 0; i < n; i++) {
         bn_table_row(t, "");
         bn_table_printf(t, "%c", (char)('A' + i));
         bn_table_text(t, bn_json_text_of(list[i]->doc, "machine.label"));
@@ -375,28 +384,32 @@ static const struct bn_report_series *same_series(const struct bn_report *r, siz
     return NULL;
 }
 
-/* A row for each series: the medians of all machines. Different models of one name have rows of their own. */
+/* A row for each series: the medians of all machines, times of a token as rates. Different models of one name have rows of their
+ * own. */
 static void fill_medians(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"test", "metric", "A", "B", "C", "D", "E", "F", "G", "H"};
     _Static_assert(BN_ARRAY_LEN(HEADS) == BN_REPORT_MACHINES + 2, "a column for each machine");
     const struct bn_report_source *list[BN_REPORT_MACHINES];
-    size_t n = bn_report_machines(list, r);
+    size_t n = columns_of(list, r);
     bn_table_begin(t, HEADS, "llrrrrrrrr");
     t->n_cols = t->n_shown = 2 + n;
     t->side_by_side = true;
-    for (size_t i = 0; i < r->n_series && n > 1; i++) {
+    for (size_t i = 0; i < r->n_series && n > 0; i++) {
         const struct bn_report_series *s = &r->series[i];
         const char *model = bn_json_text_of(s->source->doc, "model.name");
         if (same_series(r, 0, s, NULL) != s) continue;
         bn_table_row(t, "");
         bn_table_printf(t, "%s%s%s", has_models(r) ? model : "", has_models(r) ? ": " : "", s->s->test);
-        bn_table_text(t, s->s->metric);
+        bool limit = strcmp(s->s->metric, "limit_ns_per_token") == 0,
+             rate = limit || strcmp(s->s->metric, "ns_per_token") == 0;
+        bn_table_text(t, limit ? "limit" : rate ? "rate" : s->s->metric);
         for (size_t k = 0; k < n; k++) {
             const struct bn_report_series *there =
                 same_series(r, i, s, bn_json_text_of(list[k]->doc, "machine.key"));
-            bn_table_value(t, there != NULL ? there->figure[BN_FIGURE_MEDIAN] : (double)NAN,
-                           bn_units_of(s->s->metric, s->s->unit));
+            double median = there != NULL ? there->figure[BN_FIGURE_MEDIAN] : (double)NAN;
+            bn_table_value(t, rate ? 1e9 / median : median,
+                           rate ? "tok/s" : bn_units_of(s->s->metric, s->s->unit));
         }
     }
 }
