@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that committed measurements are of models that the project has: ci/evidence.sh [FOLDER]
 #
-# Each file in baselines/MACHINE and docs/baselines (but README.md), and fixtures/prompts.jsonl, must name its model by SHA-256:
+# Each file in baselines/MACHINE and docs/baselines (but indexes and archives), and fixtures/prompts.jsonl, must name its model by SHA-256:
 # each record of a ledger and each line of prompts.jsonl, too. Each digest must be that of the built-in model, or of a line in
 # fixtures/generated.txt where the file's name says so (-2b) or it is a baseline. The page, the picture, the recording and the row
 # of the index of one flame graph must be of the same recording, and compared with the timing document of their model.
@@ -48,7 +48,7 @@ while IFS= read -r file; do
             wrong "$file was measured with model $digest, which is neither built in nor generated"
         fi
     done
-done < <(find baselines/*/ docs/baselines fixtures/prompts.jsonl -type f ! -name README.md 2>/dev/null | LC_ALL=C sort)
+done < <(find baselines/*/ docs/baselines fixtures/prompts.jsonl -type f ! -name README.md ! -name timeline.md ! -path '*/archives/*' 2>/dev/null | LC_ALL=C sort)
 [ "$files" -gt 0 ] || wrong "no file to check"
 
 for recording in docs/baselines/perf/flamegraphs/*.json; do
