@@ -105,8 +105,8 @@ static const struct bn_option SETUP[] = {
     BN_OPTION("keep", "keep only this folder, e.g. build/bin, or none [all]", .arg = "DIR",
               .repeatable = true),
     BN_OPTION("jobs", "compilers that run at a time [one per usable core]", .letter = 'j', .arg = "N"),
-    BN_OPTION("force", "build again, and replace a reference of this name"),
-    BN_OPTION("key", "print a key for a cache of CI, and build nothing"),
+    BN_OPTION("force", "build again, and replace a reference of this name", .group = "Build"),
+    BN_OPTION("key", "print a key for a cache of CI, and build nothing", .group = "Build"),
     BN_RARE("bridge", "folder with the source of another bridge", .arg = "DIR"),
     {0},
 };

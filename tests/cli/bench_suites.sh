@@ -19,7 +19,7 @@ run() {
 has() { check "$2" grep -qE -- "$1" "$tmp/out"; }
 
 run 0 "doctor tries each source" doctor -q
-for source in clock-monotonic clock-tick steal pressure others energy governor huge-pages cpu-quota topology amx valgrind git gpu; do
+for source in clock-monotonic clock-tick steal pressure others energy governor turbo boost perf-events affinity huge-pages cpu-quota topology amx valgrind git gpu; do
     has "^(ok|note) +$source +[^ ]" "doctor tries $source"
 done
 # The reason is that of the option, whose status is 9; where the tiles can be used, the option is accepted.

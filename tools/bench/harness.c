@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "tools/cli/print_json.h"
 
 #define MAX_DOCUMENT_BYTES (256u << 20)
 

@@ -13,7 +13,6 @@
 #include "lab/history/series.h"
 #include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 

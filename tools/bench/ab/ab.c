@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "tools/bench/history/compare.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 #define OUTPUT "Metrics"

@@ -10,7 +10,6 @@
 #include "tools/bench/history/compare.h"
 #include "tools/bench/history/ledgers.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 #define SHORT_ID 12

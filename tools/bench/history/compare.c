@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 extern const char bn_bench_thresholds[];

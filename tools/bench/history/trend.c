@@ -15,7 +15,7 @@
 #include "lab/stats/summary.h"
 #include "tools/bench/history/ledgers.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
 
 const struct bn_option bn_bench_trend_options[] = {
     BN_OPTION("suite", "only this suite: run, kernels", .arg = "NAME",

@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "lab/kit/process.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 
