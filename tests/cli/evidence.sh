@@ -51,7 +51,7 @@ planted 'a page of another recording is refused' 'phase2_1tok.md is not of the r
 planted 'a picture of another recording, too' 'phase2_1tok.svg is not of the recording' "$graphs/phase2_1tok.svg" "s/$fingerprint/$other/"
 planted 'and an index' 'README.md does not list the recording phase2_1tok.json' "$graphs/README.md" "s/${fingerprint:0:12}/${other:0:12}/"
 planted 'a page that is not compared with the timing document of its model is refused' 'is not compared with .*phase2_timing_i2s-2b.md' \
-    "$graphs/phase2_1tok-2b.md" 's/: time of one token in decoding\./: not compared: `it was measured with another model`./'
+    "$graphs/phase2_1tok-2b.md" 's/: time of one token in decoding\./: not compared: \x60it was measured with another model\x60./'
 echo 'one token takes 3 ms' >"$copy/docs/baselines/perf/a-new-page.md"
 says 1 'a new file that names no model is refused' 'a-new-page.md does not name its model' ci/evidence.sh "$copy"
 rm "$copy/docs/baselines/perf/a-new-page.md"
