@@ -111,12 +111,13 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Sends the same streamed requests to /v1/completions with each number of clients, and shows the "
          "time to the first token, the times between tokens (gaps), the rate of all answers, and "
-         "failures. --interrupt sends one long prompt while all clients are answered.\n\nThe URL is plain HTTP. The exit code is 1 "
+         "failures. --interrupt sends one long prompt while all clients are answered.\n\nThe URL is plain HTTP; "
+         "without one, bn-serve is started on a free port and ended afterwards. The exit code is 1 "
          "when a request failed, or when the answers of one request differ.",
-     .synopsis = "URL [--clients LIST] [--prompt N] [--tokens N] [--interrupt N]",
+     .synopsis = "[URL] [--clients LIST] [--prompt N] [--tokens N] [--interrupt N]",
      .options = {bn_bench_serve_options},
      .json = true,
-     BN_OPERANDS(1, 1, "URL"),
+     BN_OPERANDS(0, 1, "URL"),
      .run = bn_bench_serve,
      .examples =
          {
@@ -126,11 +127,12 @@ static const struct bn_command COMMANDS[] = {
          }},
     {.name = "top",
      .summary = "show where the time of a running program goes, or of a recorded profile",
-     .text = "Shows a program that was started with --live: the only one, or the one of a process number or "
-             "file; or a document of bn-bench profile --json, pass by pass. A row is a brick of the forward pass or a category of bricks: its percentage of the "
-             "time, its time in a pass, its events, what it reads and computes per second, its percentage of "
-             "the critical path, and its slack.\n\nOn a terminal ? lists the keys. In a pipe frames of text "
-             "follow each other until the program ends; with --json they are documents, one a line.",
+     .text =
+         "Shows a program that was started with --live: the only one, or the one of a process number or "
+         "file; or a document of bn-bench profile --json, pass by pass. A row is a brick of the forward pass or a category of bricks: its percentage of the "
+         "time, its time in a pass, its events, what it reads and computes per second, its percentage of "
+         "the critical path, and its slack.\n\nOn a terminal ? lists the keys. In a pipe frames of text "
+         "follow each other until the program ends; with --json they are documents, one a line.",
      .synopsis = "[PID|FILE] [-i MS] [--once] [--pass] [--budget FILE]\n--list",
      .options = {bn_bench_top_options},
      .json = true,
@@ -160,7 +162,7 @@ static const struct bn_command COMMANDS[] = {
              "else the elapsed time. INCONCLUSIVE exits with 0 unless --strict is given. A series that one "
              "side lacks, and a command that exceeds --timeout, exit with 1.",
      .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...",
-     .options = {bn_bench_ab_options, bn_bench_thresholds_option},
+     .options = {bn_bench_ab_options, bn_bench_thresholds_option, bn_bench_command_options},
      .json = true,
      BN_OPERANDS(0, BN_OPERANDS_ANY, "COMMAND"),
      .run = bn_bench_ab,
@@ -170,6 +172,19 @@ static const struct bn_command COMMANDS[] = {
                    "every series that both print"},
                   {"bn-bench ab --extract 'tps=([0-9.]+) tok/s:higher' -- ./a --vs ./b",
                    "a number that they print"}}},
+    {.name = "cmd",
+     .summary = "time a command of your own, and read numbers from its output",
+     .text = "Runs the command as fresh processes. Wall time, CPU time, peak memory and each number of "
+             "--extract are series; baseline, compare, trend, report and suite take the document. The exit "
+             "code is 1 when a run fails, exceeds --timeout, or prints no number.",
+     .synopsis = "[-r N] [--name NAME] [--extract NAME=REGEX]... [--series] -- COMMAND ...",
+     .options = {bn_bench_cmd_options, bn_bench_command_options},
+     .json = true,
+     BN_OPERANDS(1, BN_OPERANDS_ANY, "COMMAND"),
+     .run = bn_bench_cmd,
+     .examples = {{"bn-bench cmd -- ./my-program --fast", "wall time, CPU time, memory"},
+                  {"bn-bench cmd --extract 'tps=([0-9.]+) tok/s:higher' --json -- ./my-program >mine.json",
+                   "a number that it prints, as a document"}}},
     {.name = "compare",
      .summary = "compare two documents",
      .text = "Series are paired by test and metric. The runs were not taken in turn, so a change counts only "
@@ -226,10 +241,10 @@ static const struct bn_command COMMANDS[] = {
                    "all files that a build server keeps"}}},
     {.name = "suite",
      .summary = "run the parts of a configuration file, and report on all of them",
-     .text = "The file is YAML (docs/howto/measure.md). Each part is a process of its own; its document "
-             "is kept in the directory, and the report of all documents next to it. A part whose document is "
-             "of the same program, model, machine and settings is not measured again. The exit code is 1 "
-             "when a part failed or a target was missed.",
+     .text = "The file is YAML; docs/howto/measure.md has its keys, and cases, which are any commands. Each "
+             "part is a process of its own; its document is kept in the directory, and the report of all "
+             "next to it. What did not change is not measured again. The exit code is 1 when a part failed "
+             "or a target was missed.",
      .synopsis = "[-o DIR] [--force] [--dry-run] CONFIG.yaml",
      .options = {bn_bench_suite_options},
      .json = true,

@@ -104,6 +104,24 @@ bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err)
 
 /* ---- values ---- */
 
+const char *bn_bench_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+const char *bn_bench_last_line(char out[BN_BENCH_LINE], const struct bn_buf *text)
+{
+    size_t from = text->len, end;
+    do {
+        for (end = from; end > 0 && text->data[end - 1] == '\n';)
+            end--;
+        for (from = end; from > 0 && text->data[from - 1] != '\n';)
+            from--;
+    } while (end > from && strncmp(text->data + from, "hint: ", 6) == 0);
+    return bn_escape(out, BN_BENCH_LINE, end > from ? text->data + from : "", end - from);
+}
+
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list)
 {
     bn_json *array = bn_json_put_array(object, name);

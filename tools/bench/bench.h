@@ -77,7 +77,6 @@ struct bn_bench_options {
     /* suite, and the file of one */
     bool force, dry_run;
     struct bn_texts parts, models, formats;
-    double a_target;
 };
 
 /* --threads: a list; see bn_bench_threads. */
@@ -106,6 +105,11 @@ BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *e
 /* The same after a blank line, when the table has rows. */
 BN_MUST_CHECK bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err);
 
+/* The last part of a path. */
+const char *bn_bench_base_name(const char *path);
+/* The last line of a text that is not a hint, such as the error that ended a program; escaped. Returns out. */
+#define BN_BENCH_LINE 200u
+const char *bn_bench_last_line(char out[BN_BENCH_LINE], const struct bn_buf *text);
 /* Puts the numbers of a list option. */
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
 /* Confidence of every interval, unless --confidence gives another one. */
@@ -128,11 +132,12 @@ BN_BENCH_COMMAND(profile)
 BN_BENCH_COMMAND(top)
 BN_BENCH_COMMAND(doctor)
 BN_BENCH_COMMAND(ab)
+BN_BENCH_COMMAND(cmd)
 BN_BENCH_COMMAND(compare)
 BN_BENCH_COMMAND(baseline)
 BN_BENCH_COMMAND(trend)
 BN_BENCH_COMMAND(report)
 BN_BENCH_COMMAND(suite)
-extern const struct bn_option bn_bench_profile_graph_options[];
+extern const struct bn_option bn_bench_profile_graph_options[], bn_bench_command_options[];
 
 #endif

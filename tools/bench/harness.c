@@ -16,9 +16,6 @@
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
-extern const char bn_bench_validation[];
-extern const uint64_t bn_bench_validation_bytes;
-
 const struct bn_option bn_bench_harness_options[] = {
     BN_OPTION("filter", "only rows with this text in their first columns", .arg = "PART",
               .group = "Measurement", BN_TO_TEXT(struct bn_bench_options, filter)),
@@ -141,7 +138,7 @@ bn_status bn_harness_read_text(const bn_model *model, const char *path, size_t m
     if (status == BN_OK && strcmp(path, BN_HARNESS_TEXT) != 0)
         status = bn_file_read(path, &text, err);
     else
-        bn_buf_append(&text, bn_bench_validation, (size_t)bn_bench_validation_bytes);
+        bn_buf_append(&text, bn_validation_text, (size_t)bn_validation_text_bytes);
     if (status == BN_OK) status = bn_buf_check(&text, err);
     if (status == BN_OK && sha256 != NULL) bn_sha256_hex(bn_buf_text(&text), text.len, sha256);
     if (status == BN_OK)

@@ -149,7 +149,9 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
     bn_error why = {0};
     bn_status status = BN_OK;
     if (ref->process == NULL) status = start_process(x, ref, &why);
-    if (status == BN_OK && ref->info.n_vocab != x->n_vocab)
+    /* 0 is unknown, of a server that gives no logits. */
+    bool sized = ref->info.n_vocab > 0 || (ref->info.can & BN_CAN_LOGITS) != 0;
+    if (status == BN_OK && sized && ref->info.n_vocab != x->n_vocab)
         status = bn_fail(&why, BN_ERR_MISMATCH, "has a vocabulary of %llu, this engine of %zu",
                          (unsigned long long)ref->info.n_vocab, x->n_vocab);
     ref->started = status == BN_OK;

@@ -238,7 +238,7 @@ static bn_status add_line_of(struct trend *t, const struct bn_ledger *l, size_t 
     return status;
 }
 
-static bn_status add_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+static bn_status add_ledger(struct trend *t, const struct bn_ledger *l, bn_error *err)
 {
     struct point *points = bn_alloc(l->n, sizeof *points);
     struct history h = {.runs = bn_alloc(l->n, sizeof *h.runs)};
@@ -247,7 +247,7 @@ static bn_status add_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
     bn_status status = BN_OK;
     if (points == NULL || h.runs == NULL || h.medians == NULL || h.logs == NULL) status = bn_nomem(err);
     for (size_t i = 0; i < l->n && status == BN_OK; i++)
-        status = add_line_of(arg, l, i, points, &h, err);
+        status = add_line_of(t, l, i, points, &h, err);
     bn_free(points);
     bn_free(h.runs);
     bn_free(h.medians);
@@ -259,7 +259,11 @@ bn_status bn_bench_trend(struct bn_args *args, bn_error *err)
 {
     bn_json *doc = bn_bench_document("trend", NULL);
     struct trend t = {.o = args->fields, .array = bn_json_put_array(doc, "histories")};
-    bn_status status = bn_bench_each_ledger(t.o->ledger, t.o->machine, t.o->suite, add_ledger, &t, err);
+    struct bn_ledgers all = {0};
+    bn_status status = bn_ledgers_open(&all, t.o->ledger, t.o->machine, t.o->suite, err);
+    for (size_t i = 0; i < all.n && status == BN_OK; i++)
+        status = add_ledger(&t, &all.list[i], err);
+    bn_ledgers_close(&all);
     if (status == BN_OK && bn_json_size(t.array) == 0)
         status = bn_hint(bn_fail(err, BN_ERR_MISMATCH, "no saved run has a matching series"), err,
                          "bn-bench baseline save NAME RUN.json saves a run");

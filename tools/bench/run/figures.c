@@ -73,7 +73,7 @@ enum what {
     RATE
 };
 
-/* The series of a test, in their order; names are those of tools/bench/metrics.c. The last one, the rate, is not a series: it is
+/* The series of a test, in their order; names are those of lab/history/metrics.c. The last one, the rate, is not a series: it is
  * the reciprocal of the time. */
 static const struct figure {
     const char *metric;

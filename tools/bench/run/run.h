@@ -210,7 +210,7 @@ const char *bn_bench_config_kind(const struct bn_bench_config *config);
 
 /* The numbers of every sample in scratch, the warm-ups first; the number of those is in *n_warmup unless it is NULL, then they
  * are left out. Returns how many; 0 when the test has no such numbers, or one is not known. The name is one of
- * tools/bench/metrics.c, or "tokens_per_second". */
+ * lab/history/metrics.c, or "tokens_per_second". */
 size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                         const char *metric, size_t *n_warmup);
 /* Adds the series of a test; what this machine does not report becomes null in the test. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of metrics. Every series that a command of bn-bench measures takes its unit and direction from here.
+ * The table of metrics. Every series that a command measures takes its unit and direction from here.
  */
-#include "tools/bench/harness.h"
+#include "lab/history/series.h"
 
 #include <string.h>
 
@@ -59,8 +59,11 @@ static const struct {
     {"perplexity", "1", SAME},
     {"nll", "nats/token", SAME},
     {"accuracy", "1", SAME_MORE},
+    {"agreement", "1", SAME_MORE},
+    {"kld", "nats/token", SAME},
     /* what explains the others */
     {"bytes_per_second", "bytes/s", NEITHER},
+    {"limit_ns_per_token", "ns", NEITHER},
     {"share_of_bandwidth", "1", NEITHER},
     {"disturbed", "1", NEITHER},
     {"fairness", "1", NEITHER},
