@@ -40,11 +40,6 @@ struct suite {
     bn_json *doc; /* of this suite: its program and machine are those of reused documents */
 };
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* ---- what was measured ---- */
 
 /* The word after -m. */
@@ -171,7 +166,7 @@ static bn_status run_process(const struct suite *s, const struct bn_suite_part *
                                          .out = out,
                                          .errors = errors,
                                          .timeout_ns = (uint64_t)(s->plan.o->timeout * 1e9),
-                                         .cancelled = interrupted};
+                                         .cancelled = bn_cli_is_interrupted};
     bn_status status = bn_process_run(process, &options, err);
     bn_free(argv);
     return status;
@@ -346,7 +341,7 @@ static bn_status run(struct suite *s, struct bn_args *args, bn_error *err)
     bn_cli_catch_interrupt();
     for (size_t i = 0; i < s->plan.n_parts; i++) {
         bn_status status = run_part(s, i, err);
-        if (status == BN_ERR_CANCELLED && interrupted()) {
+        if (status == BN_ERR_CANCELLED && bn_cli_is_interrupted()) {
             args->exit_code = 128 + bn_cli_interrupted();
             return BN_OK;
         }

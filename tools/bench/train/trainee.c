@@ -18,11 +18,6 @@
 #define WAIT_NS 600000000000u /* for one answer */
 #define MOST_ARGUMENTS 32u
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* The next line of the process. */
 static bn_status read_answer(struct bn_trainee *t, bn_json **out, bn_error *err)
 {
@@ -54,7 +49,7 @@ bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, b
     if (!bn_program_near(program, "", "bn-train"))
         return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "bn-train is not next to this program"), err,
                        "install OpenBLAS (Debian: libopenblas-dev), and build again");
-    struct bn_child_options options = {.argv = argv, .cancelled = interrupted};
+    struct bn_child_options options = {.argv = argv, .cancelled = bn_cli_is_interrupted};
     BN_TRY(bn_child_start(&t->child, &options, err));
     bn_status status = read_answer(t, &t->run, err);
     if (status == BN_ERR_MISMATCH) return refused(t, err);
