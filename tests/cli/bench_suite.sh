@@ -125,7 +125,7 @@ config 'framework:' '  timeout_seconds: 100' 'inference:' "  models: [built-in, 
     "  made: run -p 0 -n 2 -t 1 -r 2 -m $tmp/made/nano-bitnet-b1.58-i2_s-42.gguf" \
     '  each: run -m MODEL -p 0 -n "2" -t 1 -r 2' \
     "  mine: cmd -r 3 --name mine --extract 'rate=rate ([0-9]+):higher' -- echo 'rate  7' 'rate 7'" \
-    '  reference: crossval bench --ref bn -p 4 -n 2 --reps 2' \
+    '  reference: crossval bench --ref bn -p 4 -n 2 --reps 2 --positions 0' \
     '  set?: run --isa neon -p 0 -n 2 -r 2' '  suite?: run -m /nowhere/model.gguf'
 suite --dry-run "$tmp/suite.yaml" >"$tmp/plan"
 check 'a case is a command of bn-bench' has "$tmp/plan" "^bn-bench run --json -p 0 -n 2 -t 1 -r 2 -m $tmp/made/.*>made.json$"
@@ -162,7 +162,7 @@ sed 's/suite?:/suite:/' "$tmp/suite.yaml" >"$tmp/failed.yaml"
 says 1 'without ? what is missing fails' '\] suite~2 +FAILED: /nowhere' suite -q -o "$tmp/cases" "$tmp/failed.yaml"
 config 'cases:' '  bad?: cmd -r 1 --warmup 0 -- false'
 says 1 'a failure that is no lack fails with ?, too' 'bad +FAILED: .*failed with status 1' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
-config 'cases:' '  peer?: crossval bench --ref no-such-engine -p 4 -n 2 --reps 2'
+config 'cases:' '  peer?: crossval bench --ref no-such-engine -p 4 -n 2 --reps 2 --positions 0'
 says 0 'a reference that is not set up is skipped' 'peer +skipped: no-such-engine: not found' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 mkdir "$tmp/same" && cp "$nano" "$tmp/same"
 config 'inference:' "  models: [$nano, $tmp/same/${nano##*/}]" 'cases:' "  text: [run -p 0 -n 2 -t 1 -r 2 --score $tmp/text -m MODEL]"
@@ -242,7 +242,7 @@ says 4 'a target without a measurement' 'targets.first_token_ms needs the part r
 # ---- the table of a machine ----
 
 says 0 'the suite of a machine is valid' '^bn-bench run --json -m .* --isa avx2 >avx2.json$' suite --dry-run baselines/machine.yaml
-config 'cases:' "  one: run -p 4 -n 2 -t 1 -r 2 -m $nano" '  two?: run --isa neon -m /nowhere' '  three?: crossval bench --ref bn -p 4 -n 2 --reps 2'
+config 'cases:' "  one: run -p 4 -n 2 -t 1 -r 2 -m $nano" '  two?: run --isa neon -m /nowhere' '  three?: crossval bench --ref bn -p 4 -n 2 --reps 2 --positions 0'
 export BN_BASELINES=$tmp/base BN_MACHINE_OUT=$tmp/machine
 status 0 'ci/machine.sh measures, and writes the page' ci/machine.sh "$tmp/suite.yaml"
 kept=$(ls "$tmp"/base/*/machine/suite.json)
