@@ -161,7 +161,7 @@ check 'a model that changed is measured again' has "$tmp/third" '\] made +(measu
 sed 's/suite?:/suite:/' "$tmp/suite.yaml" >"$tmp/failed.yaml"
 says 1 'without ? what is missing fails' '\] suite~2 +FAILED: /nowhere' suite -q -o "$tmp/cases" "$tmp/failed.yaml"
 config 'cases:' '  bad?: cmd -r 1 --warmup 0 -- false'
-says 1 'a failure that is no lack fails with ?, too' 'bad +FAILED: .*failed with status 1' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
+says 1 'a negative result fails with ?, too' 'bad +FAILED: .*failed with status 1' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 config 'cases:' '  peer?: crossval bench --ref no-such-engine -p 4 -n 2 --reps 2 --positions 0'
 says 0 'a reference that is not set up is skipped' 'peer +skipped: no-such-engine: not found' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 mkdir "$tmp/same" && cp "$nano" "$tmp/same"
@@ -183,7 +183,7 @@ config 'cases:' '  gone?: nothing here'
 says 0 'a program that is not there is skipped' 'gone +skipped: there is no program bn-nothing' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 refused 'a quote that is open' 'line 2: cases.x: .* is not closed' 'cases:' "  x: run -p 'a"
 refused 'an option that a command does not have' "line 2: cases.x: unknown option '--n-promt'" 'cases:' '  x: run --n-promt 4'
-refused 'a target that is no number' "line 2: targets.peak_memory_mib: --target 'memory<=lessMiB'" 'targets:' '  peak_memory_mib: less'
+refused 'a target without a number' "line 2: targets.peak_memory_mib: --target 'memory<=lessMiB'" 'targets:' '  peak_memory_mib: less'
 refused 'a section in a case' 'line 3: nested too deep' 'cases:' '  x:' '    y: run'
 config 'framework:' '  parts: [limits, score, serve, train, crossval]' 'hardware:' '  threads: 1' '  price_per_hour: 0.5' \
     'inference:' "  models: $nano"
