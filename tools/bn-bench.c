@@ -137,8 +137,7 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_bench_top,
      .examples = {{"bn-serve --live", "in one terminal"},
                   {"bn-bench top", "in another one"},
-                  {"bn-bench top --once", "one frame, since the program was started"},
-                  {"bn-bench top profile.json", "a recorded profile"}}},
+                  {"bn-bench top --once profile.json", "one frame of a recorded profile"}}},
     {.name = "doctor",
      .summary = "show what this machine can measure, and what disturbs",
      .text = "Tries each source of measurement: clocks, energy, pages, quotas, programs. What is missing is "
