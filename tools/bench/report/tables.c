@@ -134,8 +134,8 @@ static double median_of(const struct bn_report *r, const struct bn_report_source
 static void put_engine(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source,
                        const char *prefix, const char *name)
 {
-    char engine[500];
-    snprintf(engine, sizeof engine, "%s%s", prefix, name);
+    char label[400], engine[500]; /* as tests are named */
+    snprintf(engine, sizeof engine, "%s%s", prefix, bn_escape(label, sizeof label, name, strlen(name)));
     bn_table_row(t, "");
     bn_table_text(t, name);
     bn_table_percent(t, median_of(r, source, "text", "agreement", engine), false);
