@@ -38,7 +38,6 @@ struct bn_bench_options {
     uint64_t set_bytes;
     struct bn_texts shapes;
     const char *text;
-    uint32_t repeat;
     /* profile */
     uint32_t n_threads, n_batch, n_prompt, n_predict, pairs;
     const char *level, *graph, *pass, *code;

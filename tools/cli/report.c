@@ -219,6 +219,11 @@ int bn_cli_interrupted(void)
     return interrupted;
 }
 
+bool bn_cli_is_interrupted(void)
+{
+    return interrupted != 0;
+}
+
 /* ---- start and end ---- */
 
 static void on_bus_error(int number)

@@ -21,11 +21,6 @@
 #define WAIT_NS 600000000000u /* for one answer */
 #define MOST_ARGUMENTS 32u
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* The next line of the process. */
 static bn_status read_answer(struct bn_trainee *t, bn_json **out, bn_error *err)
 {
@@ -68,7 +63,7 @@ bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, b
         execv(program, (char *const *)(uintptr_t)argv);
         return bn_fail_errno(err, errno, program, "cannot start");
     }
-    struct bn_child_options options = {.argv = argv, .cancelled = interrupted};
+    struct bn_child_options options = {.argv = argv, .cancelled = bn_cli_is_interrupted};
     if (bn_ranks_told() > 1) options.on_stderr = pass_on;
     BN_TRY(bn_child_start(&t->child, &options, err));
     bn_status status = read_answer(t, &t->run, err);
