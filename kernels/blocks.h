@@ -76,7 +76,7 @@ static inline size_t four_at(size_t i, size_t p, const enum product product)
                             : i + 4 * p;
 }
 
-/* The code of weight i in row r of the file, slowly (ref_tiles.c). */
+/* The code of weight i in row r of the file, slowly (ref_grouped.c). */
 unsigned bn_stored_code(const struct bn_ternary *w, size_t r, size_t i);
 
 #endif

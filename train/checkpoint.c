@@ -82,21 +82,13 @@ static bool get_number(struct bn_train_settings *settings, const struct number *
     uint64_t whole = 0;
     double number = 0;
     bool is_whole = bn_json_u64(value, &whole), is_number = bn_json_number(value, &number);
-    switch (n->type) {
-    case U32:
-        if (is_whole && whole <= UINT32_MAX) *(uint32_t *)at = (uint32_t)whole;
-        return is_whole && whole <= UINT32_MAX;
-    case U64:
-        if (is_whole) *(uint64_t *)at = whole;
-        return is_whole;
-    case F32:
-        *(float *)at = (float)number;
-        return is_number;
-    case F64:
-        *(double *)at = number;
-        return is_number;
-    }
-    return false;
+    if (n->type == U32) is_whole = is_whole && whole <= UINT32_MAX;
+    if (n->type == U32 || n->type == U64 ? !is_whole : !is_number) return false;
+    if (n->type == U32) *(uint32_t *)at = (uint32_t)whole;
+    if (n->type == U64) *(uint64_t *)at = whole;
+    if (n->type == F32) *(float *)at = (float)number;
+    if (n->type == F64) *(double *)at = number;
+    return true;
 }
 
 bn_status bn_train_settings_get(struct bn_train_settings *settings, const bn_json *object, bn_error *err)

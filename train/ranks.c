@@ -128,11 +128,6 @@ bn_real *bn_tree_get(struct bn_tree *tree, size_t node)
     return sum;
 }
 
-bn_real *bn_tree_sum(struct bn_tree *tree)
-{
-    return bn_tree_get(tree, 1);
-}
-
 /* Adds the parts below a node whose leaves begin at `leaf` and would be n. */
 static void find_parts(const struct bn_tree *tree, size_t node, size_t leaf, size_t n, size_t first,
                        size_t end, size_t *nodes, size_t *n_nodes)

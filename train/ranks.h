@@ -30,8 +30,8 @@ void bn_tree_close(struct bn_tree *tree);
 bn_real *bn_tree_take(struct bn_tree *tree);
 /* The leaf's gradient is in the buffer, which the tree takes back. Any thread. */
 void bn_tree_done(struct bn_tree *tree, size_t leaf, bn_real *buffer);
-/* The sum, after all leaves are done; the caller gives it back by bn_tree_give. */
-bn_real *bn_tree_sum(struct bn_tree *tree);
+/* Takes the sum at a node; node 1 has that of all leaves, after all are done. The caller gives it back by bn_tree_give. */
+bn_real *bn_tree_get(struct bn_tree *tree, size_t node);
 void bn_tree_give(struct bn_tree *tree, bn_real *buffer);
 
 /* ---- for leaves that are done in several processes ---- */
@@ -40,8 +40,6 @@ void bn_tree_give(struct bn_tree *tree, bn_real *buffer);
 /* The highest nodes below which all leaves are in first ... end - 1, from left to right; returns how many. After these
  * leaves are done, their sums are at these nodes. */
 size_t bn_tree_parts(const struct bn_tree *tree, size_t first, size_t end, size_t nodes[BN_TREE_PARTS]);
-/* Takes the sum at a node. */
-bn_real *bn_tree_get(struct bn_tree *tree, size_t node);
 /* As bn_tree_done, for all leaves below a node. */
 void bn_tree_put(struct bn_tree *tree, size_t node, bn_real *buffer);
 

@@ -249,7 +249,7 @@ static bn_status combine(struct bn_trainer *t, double *losses, uint64_t begin_ns
     if (t->ranks != NULL)
         return bn_train_ranks_sum(t->ranks, t->tree, losses, t->settings.n_micro, bn_clock_ns() - begin_ns,
                                   grad, err);
-    *grad = bn_tree_sum(t->tree);
+    *grad = bn_tree_get(t->tree, 1);
     return BN_OK;
 }
 

@@ -49,14 +49,11 @@ struct bn_learner {
 
 /* ---- hash tables ---- */
 
-static bool index_is_full(const struct index *x)
+/* Room for one more; *emptied: by twice the slots, all empty. */
+static bn_status index_grow(struct index *x, bool *emptied, bn_error *err)
 {
-    return 2 * (x->used + 1) > x->n_slots;
-}
-
-/* Twice the slots, all empty. */
-static bn_status index_double(struct index *x, bn_error *err)
-{
+    *emptied = 2 * (x->used + 1) > x->n_slots;
+    if (!*emptied) return BN_OK;
     size_t n = x->n_slots != 0 ? 2 * x->n_slots : 1024;
     bn_free(x->slots);
     x->slots = bn_alloc(n, sizeof *x->slots);
@@ -97,8 +94,6 @@ bn_status bn_learner_open(struct bn_learner **out, const char *rule, bn_error *e
     if (l == NULL) return bn_nomem(err);
     l->bytes.max = l->tokens.max = UINT32_MAX;
     bn_status status = bn_splitter_open(&l->splitter, found, true, err);
-    if (status == BN_OK) status = index_double(&l->by_bytes, err);
-    if (status == BN_OK) status = index_double(&l->by_pair, err);
     if (status == BN_OK)
         *out = l;
     else
@@ -126,12 +121,10 @@ void bn_learner_close(struct bn_learner *l)
 
 static bn_status count_piece(struct bn_learner *l, struct bn_str text, bn_error *err)
 {
-    if (index_is_full(&l->by_bytes)) {
-        BN_TRY(index_double(&l->by_bytes, err));
-        for (size_t i = 0; i < l->n_pieces; i++)
-            *slot_of_piece(l, l->bytes.data + l->pieces[i].at, l->pieces[i].n) = (uint32_t)i + 1;
-        l->by_bytes.used = l->n_pieces;
-    }
+    bool emptied;
+    BN_TRY(index_grow(&l->by_bytes, &emptied, err));
+    for (size_t i = 0; emptied && i < l->n_pieces; i++, l->by_bytes.used++)
+        *slot_of_piece(l, l->bytes.data + l->pieces[i].at, l->pieces[i].n) = (uint32_t)i + 1;
     uint32_t *slot = slot_of_piece(l, text.ptr, text.len);
     if (*slot == 0) {
         BN_TRY(bn_array_grow(&l->pieces, &l->room_pieces, l->n_pieces + 1, sizeof *l->pieces, err));
@@ -165,12 +158,10 @@ bn_status bn_learner_add(struct bn_learner *l, const char *text, size_t n_bytes,
 static bn_status add_pair(struct bn_learner *l, uint32_t left, uint32_t right, uint32_t piece, int64_t count,
                           bn_error *err)
 {
-    if (index_is_full(&l->by_pair)) {
-        BN_TRY(index_double(&l->by_pair, err));
-        for (size_t i = 0; i < l->n_pairs; i++)
-            *slot_of_pair(l, l->pairs[i].left, l->pairs[i].right) = (uint32_t)i + 1;
-        l->by_pair.used = l->n_pairs;
-    }
+    bool emptied;
+    BN_TRY(index_grow(&l->by_pair, &emptied, err));
+    for (size_t i = 0; emptied && i < l->n_pairs; i++, l->by_pair.used++)
+        *slot_of_pair(l, l->pairs[i].left, l->pairs[i].right) = (uint32_t)i + 1;
     uint32_t *slot = slot_of_pair(l, left, right);
     if (*slot == 0) {
         BN_TRY(bn_array_grow(&l->pairs, &l->room_pairs, l->n_pairs + 1, sizeof *l->pairs, err));

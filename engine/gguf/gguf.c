@@ -246,15 +246,19 @@ static bn_status take_kv(struct cursor *c, uint64_t index, struct bn_gguf_kv *kv
     return take_elements(c, where, kv);
 }
 
-static bn_status check_unique_keys(const struct bn_gguf *gguf, uint32_t *index, bn_error *err)
+static bn_status fail_twice(const char *kind, struct bn_str name, uint64_t a, uint64_t b, bn_error *err)
 {
     char where[BN_GGUF_NAMED_BYTES];
+    return bn_fail_at(err, BN_ERR_FORMAT, a > b ? a : b, bn_gguf_named(where, kind, name), "duplicate %s",
+                      kind);
+}
+
+static bn_status check_unique_keys(const struct bn_gguf *gguf, uint32_t *index, bn_error *err)
+{
     sort_index(gguf, index, gguf->n_kv, by_key);
     for (size_t i = 1; i < gguf->n_kv; i++) {
         const struct bn_gguf_kv *a = &gguf->kv[index[i - 1]], *b = &gguf->kv[index[i]];
-        if (bn_str_compare(a->key, b->key) == 0)
-            return bn_fail_at(err, BN_ERR_FORMAT, a->offset > b->offset ? a->offset : b->offset,
-                              bn_gguf_named(where, "key", a->key), "duplicate key");
+        if (bn_str_compare(a->key, b->key) == 0) return fail_twice("key", a->key, a->offset, b->offset, err);
     }
     return BN_OK;
 }
@@ -417,14 +421,11 @@ static bn_status take_tensor(struct cursor *c, uint64_t index, struct dialect di
 
 static bn_status check_unique_names(const struct bn_gguf *gguf, bn_error *err)
 {
-    char where[BN_GGUF_NAMED_BYTES];
     for (size_t i = 1; i < gguf->n_tensors; i++) {
         const struct bn_gguf_tensor *a = &gguf->tensors[gguf->by_name[i - 1]];
         const struct bn_gguf_tensor *b = &gguf->tensors[gguf->by_name[i]];
         if (bn_str_compare(a->name, b->name) == 0)
-            return bn_fail_at(err, BN_ERR_FORMAT,
-                              a->info_offset > b->info_offset ? a->info_offset : b->info_offset,
-                              bn_gguf_named(where, "tensor", a->name), "duplicate tensor");
+            return fail_twice("tensor", a->name, a->info_offset, b->info_offset, err);
     }
     return BN_OK;
 }

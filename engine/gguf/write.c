@@ -16,7 +16,7 @@ static void put_le(struct bn_buf *buf, uint64_t value, size_t n_bytes)
     bn_buf_append(buf, bytes, n_bytes);
 }
 
-static void put_text(struct bn_buf *buf, const char *text, size_t n)
+void bn_gguf_put_text(struct bn_buf *buf, const char *text, size_t n)
 {
     put_le(buf, n, 8);
     bn_buf_append(buf, text, n);
@@ -53,7 +53,7 @@ void bn_gguf_put_bool(struct bn_gguf_writer *w, const char *key, bool value)
 void bn_gguf_put_str(struct bn_gguf_writer *w, const char *key, const char *value, size_t n_bytes)
 {
     put_key(w, key, BN_GGUF_STRING);
-    put_text(&w->kv, value, n_bytes);
+    bn_gguf_put_text(&w->kv, value, n_bytes);
 }
 
 void bn_gguf_put_array(struct bn_gguf_writer *w, const char *key, enum bn_gguf_type element, uint64_t n)
@@ -65,7 +65,7 @@ void bn_gguf_put_array(struct bn_gguf_writer *w, const char *key, enum bn_gguf_t
 
 void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t n_bytes)
 {
-    put_text(&w->kv, value, n_bytes);
+    bn_gguf_put_text(&w->kv, value, n_bytes);
 }
 
 void bn_gguf_put_element_i32(struct bn_gguf_writer *w, int32_t value)
@@ -96,7 +96,7 @@ void bn_gguf_put_tensor(struct bn_gguf_writer *w, const char *name, uint32_t typ
         w->infos.failed = true;
         return;
     }
-    put_text(&w->infos, name, strlen(name));
+    bn_gguf_put_text(&w->infos, name, strlen(name));
     put_le(&w->infos, n_dims, 4);
     for (uint32_t d = 0; d < n_dims; d++)
         put_le(&w->infos, ne[d], 8);
@@ -121,7 +121,7 @@ bn_status bn_gguf_write_head(const struct bn_gguf_writer *w, struct bn_buf *out,
     put_le(out, w->n_kv + (w->alignment != 0 ? 1 : 0), 8);
     bn_buf_append(out, w->kv.data, w->kv.len);
     if (w->alignment != 0) {
-        put_text(out, "general.alignment", strlen("general.alignment"));
+        bn_gguf_put_text(out, "general.alignment", strlen("general.alignment"));
         put_le(out, BN_GGUF_U32, 4);
         put_le(out, w->alignment, 4);
     }

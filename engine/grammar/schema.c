@@ -89,57 +89,26 @@ uint32_t bn_schema_new_rule(struct bn_schema *s)
 /* ---- keywords ---- */
 
 static const struct keyword {
-    const char *name;
-    unsigned types; /* that it is about; 0: it says nothing about values */
+    unsigned types; /* that these are about; 0: they say nothing about values */
+    const char *names[18];
 } KEYWORDS[] = {
-    {"title", 0},
-    {"description", 0},
-    {"default", 0},
-    {"examples", 0},
-    {"example", 0},
-    {"deprecated", 0},
-    {"readOnly", 0},
-    {"writeOnly", 0},
-    {"$comment", 0},
-    {"$schema", 0},
-    {"$id", 0},
-    {"id", 0},
-    {"$anchor", 0},
-    {"$defs", 0},
-    {"definitions", 0},
-    {"contentMediaType", 0},
-    {"contentEncoding", 0},
-    {"type", BN_TYPE_ANY},
-    {"enum", BN_TYPE_ANY},
-    {"const", BN_TYPE_ANY},
-    {"$ref", BN_TYPE_ANY},
-    {"anyOf", BN_TYPE_ANY},
-    {"oneOf", BN_TYPE_ANY},
-    {"allOf", BN_TYPE_ANY},
-    {"properties", BN_TYPE_OBJECT},
-    {"required", BN_TYPE_OBJECT},
-    {"additionalProperties", BN_TYPE_OBJECT},
-    {"items", BN_TYPE_ARRAY},
-    {"prefixItems", BN_TYPE_ARRAY},
-    {"minItems", BN_TYPE_ARRAY},
-    {"maxItems", BN_TYPE_ARRAY},
-    {"uniqueItems", BN_TYPE_ARRAY},
-    {"minLength", BN_TYPE_STRING},
-    {"maxLength", BN_TYPE_STRING},
-    {"pattern", BN_TYPE_STRING},
-    {"format", BN_TYPE_STRING},
-    {"minimum", BN_TYPE_NUMBER},
-    {"maximum", BN_TYPE_NUMBER},
-    {"exclusiveMinimum", BN_TYPE_NUMBER},
-    {"exclusiveMaximum", BN_TYPE_NUMBER},
+    {0,
+     {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
+      "$comment", "$schema", "$id", "id", "$anchor", "$defs", "definitions", "contentMediaType",
+      "contentEncoding"}},
+    {BN_TYPE_ANY, {"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf"}},
+    {BN_TYPE_OBJECT, {"properties", "required", "additionalProperties"}},
+    {BN_TYPE_ARRAY, {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
+    {BN_TYPE_STRING, {"minLength", "maxLength", "pattern", "format"}},
+    {BN_TYPE_NUMBER, {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
 };
 
 static const struct keyword *find_keyword(const char *name)
 {
-    static const struct keyword EXTENSION = {"x-", 0};
     for (size_t i = 0; i < BN_ARRAY_LEN(KEYWORDS); i++)
-        if (strcmp(KEYWORDS[i].name, name) == 0) return &KEYWORDS[i];
-    return strncmp(name, "x-", 2) == 0 ? &EXTENSION : NULL;
+        for (const char *const *n = KEYWORDS[i].names; *n != NULL; n++)
+            if (strcmp(*n, name) == 0) return &KEYWORDS[i];
+    return strncmp(name, "x-", 2) == 0 ? &KEYWORDS[0] : NULL; /* an extension */
 }
 
 bool bn_schema_is_annotation(const char *keyword)

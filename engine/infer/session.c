@@ -247,11 +247,9 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
     *out = NULL;
     BN_TRY(bn_take_options(&known, sizeof known, given, err));
     if (model->no_weights) return bn_fail(err, BN_ERR_ARG, "the model was opened without its weights");
-    if (options->n_ctx > model->hp.n_ctx) {
-        bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u", options->n_ctx,
-                model->hp.n_ctx);
-        return BN_ERR_LIMIT;
-    }
+    if (options->n_ctx > model->hp.n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u",
+                       options->n_ctx, model->hp.n_ctx);
     struct bn_session *s = bn_alloc_aligned(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
     choose_sizes(s, model, options);

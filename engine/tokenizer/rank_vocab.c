@@ -19,15 +19,6 @@ struct reader {
     bn_error *err;
 };
 
-static void put_string(struct bn_buf *out, const char *text, size_t n)
-{
-    unsigned char length[8] = {0};
-    for (size_t i = 0; i < 8; i++)
-        length[i] = (unsigned char)((uint64_t)n >> 8 * i);
-    bn_buf_append(out, length, sizeof length);
-    bn_buf_append(out, text, n);
-}
-
 /* The number that is all of text. */
 static bool parse_rank(const char *text, const char *end, uint64_t *rank)
 {
@@ -120,7 +111,7 @@ static void put_merges(struct reader *r, uint32_t id, struct bn_rank_vocab *voca
         bn_alphabet_encode(&line, token.ptr, left.len);
         bn_buf_putc(&line, ' ');
         bn_alphabet_encode(&line, token.ptr + left.len, token.len - left.len);
-        put_string(&vocab->merges, line.data, line.len);
+        bn_gguf_put_text(&vocab->merges, line.data, line.len);
     }
     vocab->n_merges += n;
 }
@@ -132,7 +123,7 @@ static bn_status put_vocab(struct reader *r, struct bn_rank_vocab *vocab)
         char text[2 * MAX_TOKEN_BYTES + 1];
         struct bn_buf spelled = {.data = text, .room = sizeof text, .max = sizeof text - 1};
         bn_alphabet_encode(&spelled, token.ptr, token.len);
-        put_string(&vocab->tokens, spelled.data, spelled.len);
+        bn_gguf_put_text(&vocab->tokens, spelled.data, spelled.len);
         put_merges(r, id, vocab);
         if (vocab->n_merges > BN_GGUF_MAX_ARRAY)
             return bn_fail(r->err, BN_ERR_LIMIT, "more than %u merges", BN_GGUF_MAX_ARRAY);

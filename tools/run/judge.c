@@ -93,7 +93,7 @@ static void read_block(struct reading *r, const struct bn_type_info *info, const
     int8_t values[BN_TYPE_MAX_BLOCK];
     struct bn_run_stats *out = r->out;
     uint64_t codes[4] = {0}, n = info->block;
-    unsigned half = info->unpack(values, block), magnitude = half & 0x7FFFu;
+    unsigned half = info->unpack(values, block, info->block), magnitude = half & 0x7FFFu;
     count(codes, values, n);
     bool equal = codes[0] == n || codes[2] == n, positive = codes[2] == n;
     r->n_run = !equal ? 0 : n + (positive == r->positive ? r->n_run : 0);

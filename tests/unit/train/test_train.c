@@ -71,7 +71,7 @@ static void sum_leaves(float sum[VALUES], size_t n, uint64_t order)
             buffer[j] += 1.0f / (float)(1 + leaf * 7 + j);
         bn_tree_done(tree, leaf, buffer);
     }
-    float *total = bn_tree_sum(tree);
+    float *total = bn_tree_get(tree, 1);
     memcpy(sum, total, VALUES * sizeof *sum);
     bn_tree_give(tree, total);
     bn_tree_close(tree);
