@@ -83,8 +83,10 @@ bn_status bn_harness_open(struct bn_harness *h, struct bn_args *args, const char
 void bn_harness_sampled(struct bn_harness *h)
 {
     /* The other ranks of this machine would count as others. */
-    h->others = bn_ranks_told() > 1 ? (struct bn_others){.why = "unknown with several ranks"}
-                                    : bn_bench_others(&h->before);
+    if (bn_ranks_told() > 1)
+        h->others.why = "unknown with several ranks";
+    else
+        h->others = bn_bench_others(&h->before);
     bn_others_put(h->doc, &h->others);
     h->sampled = true;
 }
