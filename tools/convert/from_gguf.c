@@ -11,16 +11,6 @@
 #include "model/hparams.h"
 #include "tools/convert/plan.h"
 
-static bool is_ternary(uint32_t type)
-{
-    return bn_type_info(type)->unpack != NULL;
-}
-
-static bool is_float(uint32_t type)
-{
-    return bn_type_info(type)->is_float;
-}
-
 /* ---- keys ---- */
 
 static void put_file_type(struct bn_cv_plan *plan)
@@ -103,9 +93,10 @@ static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from,
     t->offset = from->offset;
     t->input = 0;
     t->kind = BN_CV_COPY;
-    if (is_ternary(from->type) && from->type != plan->target) {
+    const struct bn_type_info *info = bn_type_info(from->type);
+    if (info->unpack != NULL && from->type != plan->target) {
         t->kind = BN_CV_BLOCKS;
-    } else if (floats && is_float(from->type) && from->type != plan->target && from->n_dims > 1) {
+    } else if (floats && info->is_float && from->type != plan->target && from->n_dims > 1) {
         bool wanted = bn_part_is_linear(t->name);
         if (strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0 ||
             (wanted && predicts(plan, t->name)))
@@ -141,7 +132,7 @@ static bn_status make_plan(struct bn_cv_plan *plan, bn_error *err)
     (void)bn_gguf_str(gguf, "general.architecture", &arch, NULL);
     snprintf(plan->arch, sizeof plan->arch, "%.*s", (int)bn_min_size(arch.len, 63), arch.ptr);
     for (size_t i = 0; i < gguf->n_tensors; i++)
-        if (is_ternary(gguf->tensors[i].type)) floats = false;
+        if (bn_type_info(gguf->tensors[i].type)->unpack != NULL) floats = false;
     BN_TRY(copy_keys(plan, err));
     for (size_t i = 0; i < gguf->n_tensors; i++)
         BN_TRY(add(plan, &gguf->tensors[i], floats, err));
