@@ -185,19 +185,12 @@ struct writing {
 static bn_status begin_file(struct writing *w, int folder, const struct bn_receipt_entry *entry,
                             bn_error *err)
 {
-    size_t done = 0;
     w->fd = -1;
     bn_receipts_path(w->path, entry);
     BN_TRY(bn_file_temp_name(w->temp, sizeof w->temp, w->path, err));
     w->fd = openat(folder, w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (w->fd < 0) return bn_fail_errno(err, errno, w->path, "cannot create");
-    while (done < entry->text.len) {
-        ssize_t n = write(w->fd, entry->text.data + done, entry->text.len - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return bn_fail_errno(err, n < 0 ? errno : ENOSPC, w->path, "cannot write");
-        done += (size_t)n;
-    }
-    return BN_OK;
+    return bn_file_write_all(w->fd, entry->text.data, entry->text.len, w->path, err);
 }
 
 static bn_status end_file(struct writing *w, int folder, bool flushed, bn_error *err)
