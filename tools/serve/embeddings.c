@@ -33,26 +33,23 @@ struct parsing {
 
 /* ---- the request ---- */
 
-static bool refuse(struct parsing *p, const char *name, const char *what)
-{
-    return bn_reply_refuse(p->reply, name, what);
-}
-
 /* Texts that are not empty and that the context holds. */
 static bool take_input(struct parsing *p)
 {
     uint32_t n_ctx = bn_session_n_ctx(p->server->session);
     const size_t room = BN_SERVE_MAX_ANSWER_BYTES / (p->embed->n_embd * FLOAT_BYTES);
-    if (!bn_job_take_prompts(p->job, bn_json_get(p->body, "input"), "input", MAX_TEXTS, p->reply))
+    if (!bn_job_take_prompts(p->job, bn_serve_member(p->body, "input"), "input", MAX_TEXTS, p->reply))
         return false;
     if (p->job->n_prompts > room)
-        return refuse(p, "input", "has too many texts: the answer would be larger than 64 MiB");
+        return bn_reply_refuse(p->reply, "input",
+                               "has too many texts: the answer would be larger than 64 MiB");
     p->embed->vectors = bn_alloc(p->job->n_prompts * p->embed->n_embd, sizeof *p->embed->vectors);
     if (p->embed->vectors == NULL) return bn_reply_no_memory(p->reply);
     for (size_t i = 0; i < p->job->n_prompts; i++) {
         const struct bn_prompt *text = &p->job->prompts[i];
         p->embed->n_tokens += text->n_ids;
-        if (text->text != NULL && text->n_bytes == 0) return refuse(p, "input", "has an empty text");
+        if (text->text != NULL && text->n_bytes == 0)
+            return bn_reply_refuse(p->reply, "input", "has an empty text");
         if (text->n_ids <= n_ctx) continue;
         bn_reply_error(
             p->reply, 400, "input", "context_length_exceeded",
@@ -66,17 +63,15 @@ static bool take_input(struct parsing *p)
 
 static bool take_options(struct parsing *p)
 {
-    const bn_json *form = bn_json_get(p->body, "encoding_format");
-    const bn_json *length = bn_json_get(p->body, "dimensions");
+    const bn_json *form = bn_serve_member(p->body, "encoding_format");
+    const bn_json *length = bn_serve_member(p->body, "dimensions");
     uint64_t n = p->embed->n_embd;
-    bool has_form = form != NULL && bn_json_kind(form) != BN_JSON_NULL;
-    bool has_length = length != NULL && bn_json_kind(length) != BN_JSON_NULL;
     const char *name = "float";
-    if (has_form &&
+    if (form != NULL &&
         (!bn_json_string(form, &name) || (strcmp(name, "float") != 0 && strcmp(name, "base64") != 0)))
-        return refuse(p, "encoding_format", "is not \"float\" or \"base64\"");
+        return bn_reply_refuse(p->reply, "encoding_format", "is not \"float\" or \"base64\"");
     p->embed->base64 = strcmp(name, "base64") == 0;
-    if (!has_length || (bn_json_u64(length, &n) && n == p->embed->n_embd)) return true;
+    if (length == NULL || (bn_json_u64(length, &n) && n == p->embed->n_embd)) return true;
     bn_reply_error(p->reply, 400, "dimensions", NULL,
                    "dimensions is not %zu, the length of this model's vectors, which cannot be shortened",
                    p->embed->n_embd);

@@ -132,22 +132,39 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
     if (++job->n_ended == job->n_choices) finish_job(s, job);
 }
 
+/* The choices that run, or those that wait. */
+static size_t count(const struct bn_job *job, bool started)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < job->n_choices; i++)
+        n += job->choices[i].started == started && !job->choices[i].ended;
+    return n;
+}
+
+/* Ends these. May free the job. */
+static void end_choices(struct bn_server *s, struct bn_job *job, bool started)
+{
+    struct bn_choice *c = job->choices;
+    for (size_t n = count(job, started); n > 0; c++) {
+        if (c->started != started || c->ended) continue;
+        n--; /* the last one may free the job */
+        end_choice(s, c);
+    }
+}
+
+static void cancel(struct bn_server *s, struct bn_job *job)
+{
+    for (size_t i = 0; i < job->n_choices; i++)
+        if (job->choices[i].started && !job->choices[i].ended)
+            bn_scheduler_cancel(s->lanes.scheduler, &job->choices[i].gen);
+}
+
 /* Its client left, or it failed: what runs is cancelled, what waits is dropped. May free the job. */
 static void drop_job(struct bn_server *s, struct bn_job *job)
 {
-    size_t n_choices = job->n_choices, n_waiting = 0;
     job->dropped = true;
-    for (size_t i = 0; i < n_choices; i++) {
-        struct bn_choice *c = &job->choices[i];
-        if (c->started && !c->ended) bn_scheduler_cancel(s->lanes.scheduler, &c->gen);
-        n_waiting += !c->started && !c->ended;
-    }
-    for (size_t i = 0; i < n_choices && n_waiting > 0; i++) {
-        struct bn_choice *c = &job->choices[i];
-        if (c->started || c->ended) continue;
-        n_waiting--; /* the last one may free the job */
-        end_choice(s, c);
-    }
+    cancel(s, job);
+    end_choices(s, job, false);
 }
 
 static void fail_job(struct bn_server *s, struct bn_job *job, unsigned status, const char *message)
@@ -232,19 +249,11 @@ static struct bn_job *next_job(struct bn_server *s, const struct bn_job *job)
 static void fail_all(struct bn_server *s, const char *message)
 {
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
-        size_t n_choices = job->n_choices, n_running = 0;
         next = next_job(s, job);
-        for (size_t i = 0; i < n_choices; i++)
-            n_running += job->choices[i].started && !job->choices[i].ended;
-        if (n_running == 0) continue;
+        if (count(job, true) == 0) continue;
         if (!job->dropped) bn_answer_failed(job, 500, message);
         job->dropped = true;
-        for (size_t i = 0; i < n_choices && n_running > 0; i++) {
-            struct bn_choice *c = &job->choices[i];
-            if (!c->started || c->ended) continue;
-            n_running--;
-            end_choice(s, c);
-        }
+        end_choices(s, job, true);
     }
 }
 
@@ -305,8 +314,7 @@ static void end_late(struct bn_server *s, struct bn_job *job)
         fail_job(s, job, 429, "no answer within the time that this server allows (--max-time)");
         return;
     }
-    for (size_t i = 0; i < job->n_choices; i++)
-        if (!job->choices[i].ended) bn_scheduler_cancel(s->lanes.scheduler, &job->choices[i].gen);
+    cancel(s, job);
 }
 
 static void sweep(struct bn_server *s)

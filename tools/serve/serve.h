@@ -176,6 +176,8 @@ struct bn_job {
 bool bn_serve_make_id(char id[BN_SERVE_ID]);
 /* Reads a body as a JSON object; false: the reply says why not. */
 bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
+/* A member; NULL also when it is null. */
+const bn_json *bn_serve_member(const bn_json *object, const char *name);
 /* Reads a list of tokens of the vocabulary, *ids to be freed by the caller; false: the reply says why not, of the member
  * name. */
 bool bn_serve_parse_ids(const struct bn_server *server, const bn_json *list, const char *name, int32_t **ids,
@@ -357,34 +359,6 @@ const char *bn_status_state(const struct bn_server *server);
 bn_json *bn_status_document(struct bn_server *server, uint32_t tenant);
 /* Appends the text of /metrics. */
 void bn_status_metrics(struct bn_server *server, struct bn_buf *out);
-
-/* receipts_folder.c: receipts as files. */
-#define BN_RECEIPTS_BATCH 64u /* files that are written together */
-#define BN_RECEIPTS_PATH 64u  /* room for OWNER/ID.json */
-
-/* One receipt. */
-struct bn_receipt_entry {
-    char id[BN_SERVE_RECEIPT];
-    uint64_t owner; /* of the key that asked for the answer; 0 without keys */
-    uint64_t n_bytes;
-    int64_t made_s;     /* UTC */
-    struct bn_buf text; /* empty when it is in a file */
-};
-
-/* The name that a file of DIR gives a receipt, "" when it is not one of bn-serve's. */
-void bn_receipts_name(const char *file, char id[BN_SERVE_RECEIPT]);
-/* Where it is in the folder: ID.json, with keys OWNER/ID.json. */
-void bn_receipts_path(char path[BN_RECEIPTS_PATH], const struct bn_receipt_entry *entry);
-/* Makes the folder and those of the owners, and locks it: *folder is a descriptor to close. BN_ERR_AUTH when another user
- * may write to one of them. */
-BN_MUST_CHECK bn_status bn_receipts_folder_open(const struct bn_server *server, int *folder, bn_error *err);
-/* The receipts in the folder, the oldest first; *list is released with bn_free. Files that were not completed are
- * deleted. Other files, links, and files of other users are left alone. */
-BN_MUST_CHECK bn_status bn_receipts_folder_list(int folder, struct bn_receipt_entry **list, size_t *n,
-                                                bn_error *err);
-/* Writes receipts to disk, each complete or not at all; *n_done of them were, from the first on. */
-BN_MUST_CHECK bn_status bn_receipts_folder_write(int folder, const struct bn_receipt_entry *const *entries,
-                                                 size_t n, size_t *n_done, bn_error *err);
 
 /* ---- HTTP ---- */
 
