@@ -185,13 +185,22 @@ static void prepare(struct work *w, const char *path, const char *name, size_t n
         f->transfer.token = f->server.token;
 }
 
-static bool tick(void *user)
+static bool tell(const struct bn_hub_fetch *f, enum bn_transfer_phase phase, const char *message)
 {
-    struct bn_hub_fetch *f = user;
-    struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK,
-                                      .url = f->reference,
-                                      .message = "another process is downloading this file; waiting for it"};
+    const struct bn_transfer_event event = {.phase = phase, .url = f->reference, .message = message};
     return f->fn == NULL || f->fn(f->user, &event);
+}
+
+/* While another process has the lock. */
+static bool wait_for_lock(void *user)
+{
+    return tell(user, BN_TRANSFER_ASK, "another process is downloading this file; waiting for it");
+}
+
+/* While the hub is asked. */
+static bool still_wanted(void *user)
+{
+    return tell(user, BN_TRANSFER_ASK, NULL);
 }
 
 /* ---- versions of URLs ----
@@ -276,10 +285,7 @@ static bn_status revalidate(struct work *w, bn_error *err)
     if (freshness != CHANGED) return BN_OK;
     memcpy(f->replaced, f->transfer.digest, sizeof f->replaced);
     f->transfer.force = true;
-    struct bn_transfer_event event = {.phase = BN_TRANSFER_RESTART,
-                                      .url = f->reference,
-                                      .message = "the file here is not the one on the server"};
-    if (f->fn == NULL || f->fn(f->user, &event)) return BN_OK;
+    if (tell(f, BN_TRANSFER_RESTART, "the file here is not the one on the server")) return BN_OK;
     return bn_fail(err, BN_ERR_CANCELLED, "stopped");
 }
 
@@ -303,7 +309,7 @@ static bn_status transfer(struct work *w, const char *lock_path, unsigned flags,
         if (f->unchanged || f->same_size) return BN_OK;
     }
     if (!f->no_wait) flags |= BN_HUB_LOCK_WAIT;
-    BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, tick, f, err));
+    BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, wait_for_lock, f, err));
     bn_status status = run_locked(w, err);
     bn_hub_lock_release(lock);
     /* The server's versions differed, its bytes did not. */
@@ -400,14 +406,6 @@ static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identit
     BN_TRY(bn_hub_cache_link(f->path, w->root, f->repo, w->meta.etag, f->commit, f->revision, f->file, err));
     bn_hub_digest_record(f->path, f->transfer.digest);
     return BN_OK;
-}
-
-/* While the hub is asked. */
-static bool still_wanted(void *user)
-{
-    struct bn_hub_fetch *f = user;
-    struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK, .url = f->reference};
-    return f->fn == NULL || f->fn(f->user, &event);
 }
 
 static bn_status first_use(struct work *w, bn_error *err)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "tools/cli/options.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"
@@ -127,8 +128,8 @@ static bn_status golden(struct bn_args *args, bn_error *err)
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", "bn.fixture/1");
     bn_status status = bn_golden_put(doc, o->fixtures, err);
-    if (status == BN_OK) status = bn_fixture_make_dir(dir, err);
     if (status == BN_OK) status = bn_fixture_join(path, dir, BN_GOLDEN_FILE, err);
+    if (status == BN_OK) status = bn_file_make_folders(path, err);
     if (status == BN_OK) status = bn_json_write_file(doc, path, err);
     if (status == BN_OK) printf("%s\n", path);
     bn_json_free(doc);

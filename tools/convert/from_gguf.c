@@ -13,11 +13,6 @@
 
 /* ---- keys ---- */
 
-static void put_file_type(struct bn_cv_plan *plan)
-{
-    bn_gguf_put_u32(&plan->keys, "general.file_type", bn_type_info(plan->target)->file_type);
-}
-
 static bn_status keep_activations(struct bn_cv_plan *plan, bn_error *err)
 {
     const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&plan->gguf, "blk.0.attn_q.weight");
@@ -35,6 +30,7 @@ static bn_status keep_activations(struct bn_cv_plan *plan, bn_error *err)
 
 static bn_status copy_keys(struct bn_cv_plan *plan, bn_error *err)
 {
+    const uint32_t file_type = bn_type_info(plan->target)->file_type;
     const struct bn_gguf *gguf = &plan->gguf;
     const unsigned char *base = plan->inputs[0].map.data;
     bool has_type = false;
@@ -44,14 +40,14 @@ static bn_status copy_keys(struct bn_cv_plan *plan, bn_error *err)
         if (bn_str_equal(kv->key, "general.alignment")) {
             plan->keys.alignment = gguf->alignment; /* becomes the last key */
         } else if (bn_str_equal(kv->key, "general.file_type")) {
-            put_file_type(plan);
+            bn_gguf_put_u32(&plan->keys, "general.file_type", file_type);
             has_type = true;
         } else if (!bn_str_equal(kv->key, BN_ACTIVATIONS_KEY)) { /* put anew when it is still needed */
             bn_buf_append(&plan->keys.kv, base + kv->offset, (size_t)(end - kv->offset));
             plan->keys.n_kv++;
         }
     }
-    if (!has_type) put_file_type(plan);
+    if (!has_type) bn_gguf_put_u32(&plan->keys, "general.file_type", file_type);
     BN_TRY(keep_activations(plan, err));
     return bn_buf_check(&plan->keys.kv, err);
 }

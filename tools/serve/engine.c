@@ -63,8 +63,7 @@ bool bn_engine_submit(struct bn_server *s, struct bn_job *job, struct bn_reply *
     pthread_mutex_lock(&s->lock);
     bool entered = enter(s, job, reply);
     pthread_mutex_unlock(&s->lock);
-    ssize_t written = write(s->wake, &one, sizeof one);
-    (void)written;
+    (void)!write(s->wake, &one, sizeof one);
     return entered;
 }
 
@@ -349,10 +348,7 @@ static void wait_for_work(struct bn_server *s)
 {
     struct pollfd p = {.fd = s->wake, .events = POLLIN};
     uint64_t count;
-    if (poll(&p, 1, 1000) > 0) {
-        ssize_t n = read(s->wake, &count, sizeof count);
-        (void)n;
-    }
+    if (poll(&p, 1, 1000) > 0) (void)!read(s->wake, &count, sizeof count);
 }
 
 /* ---- the loop ---- */

@@ -68,8 +68,6 @@ void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
 bool bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err); /* returns false */
 /* Takes a document, which it frees. */
 void bn_reply_json(struct bn_reply *reply, bn_json *document);
-/* "invalid_request_error" and so on, for a status of HTTP. */
-const char *bn_reply_error_type(unsigned status);
 /* Status 400, "NAME WHAT"; status 503, "out of memory". Both return false. */
 bool bn_reply_refuse(struct bn_reply *reply, const char *name, const char *what);
 bool bn_reply_no_memory(struct bn_reply *reply);
@@ -87,7 +85,7 @@ enum bn_serve_page_name { BN_SERVE_CHAT, BN_SERVE_DASHBOARD, BN_SERVE_PAGES };
 BN_MUST_CHECK bn_status bn_serve_page_build(struct bn_serve_page *page, enum bn_serve_page_name name,
                                             bn_error *err);
 
-/* benchmarks.c: the folder of --dashboard. */
+/* route.c: the folder of --dashboard. */
 #define BN_BENCHMARK_FILES 256u
 struct bn_benchmarks {
     char *folder;                    /* absolute; NULL: none was given */
@@ -97,11 +95,6 @@ struct bn_benchmarks {
 /* BN_ERR_NOT_FOUND when it is not a folder. */
 BN_MUST_CHECK bn_status bn_benchmarks_open(struct bn_benchmarks *b, const char *folder, bn_error *err);
 void bn_benchmarks_close(struct bn_benchmarks *b);
-/* Lists the folder: the document of /v1/benchmarks. */
-bn_json *bn_benchmarks_document(struct bn_benchmarks *b);
-/* Appends a file; number is its place in the document. *type is its type for HTTP. False: there is no such file. */
-bool bn_benchmarks_report(const struct bn_benchmarks *b, size_t number, struct bn_buf *out,
-                          const char **type);
 
 /* ---- jobs ---- */
 
@@ -364,8 +357,6 @@ void bn_status_metrics(struct bn_server *server, struct bn_buf *out);
 
 /* Reads the file of keys. */
 BN_MUST_CHECK bn_status bn_keys_read(struct bn_server *server, const char *path, bn_error *err);
-/* The number of a key, counted from 1; 0: it is none of them. The time does not depend on its bytes. */
-uint32_t bn_keys_find(const struct bn_server *server, const char *key);
 /* A number that stands for a key in the names of files: it stays the same when the file of keys changes. 0 for none. */
 uint64_t bn_keys_owner(const struct bn_server *server, uint32_t tenant);
 
