@@ -270,7 +270,7 @@ $(OUT)/tools/cli/default_model.o: fixtures/built-in-i2_s.gguf
 $(OUT)/hub/names/registry_data.o: hub/names/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/history/thresholds.o: baselines/thresholds.json
-$(OUT)/tools/bench/run/validation.o: fixtures/validation.txt
+$(OUT)/tools/cli/validation_text.o: fixtures/validation.txt
 $(OUT)/lab/report/page_style.o: lab/report/page.css lab/report/page.js
 $(OUT)/lab/stacks/svg_parts.o: lab/stacks/flame.css lab/stacks/flame.js
 $(OUT)/tools/serve/page/page_parts.o: $(call src,tools/serve/page/*.css tools/serve/page/*.js tools/serve/page/*.html)

@@ -23,6 +23,7 @@ static const struct bn_command COMMANDS[] = {
      .options = {bn_bench_run_options},
      .json = true,
      .run = bn_bench_run,
+     .follow = bn_bench_run_follow,
      .examples = {{"bn-bench run", "the built-in model"},
                   {"bn-bench run -m model.gguf -p 512 -n 32 -t 1,2",
                    "one prompt and one answer, with 1 and 2 threads"},
@@ -38,8 +39,7 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .run = bn_bench_limits,
      .examples = {{"bn-bench limits -m model.gguf", "decoding and a prompt, 1 and all threads"},
-                  {"bn-bench limits -m model.gguf -p 0 -d 4096", "decoding after a long context"},
-                  {"bn-bench limits -m model.gguf --json", "as a document"}}},
+                  {"bn-bench limits -m model.gguf -p 0 -d 4096", "decoding after a long context"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
      .text = "Each kernel is compared with the reference, bit for bit, "
@@ -85,13 +85,12 @@ static const struct bn_command COMMANDS[] = {
              "events were dropped, when sums are not exact, or when bricks account for less than 85 % of the "
              "time.",
      .synopsis = "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--roofline]\n--graph FORM "
-                 "[--pass PASS] [--what-if BRICK=FACTOR]...\n--check FILE [--check FILE]...",
+                 "[--pass PASS] [--what-if BRICK=FACTOR]...\n--code DIGEST\n--check FILE [--check FILE]...",
      .options = {bn_bench_profile_options, bn_bench_profile_graph_options},
      .json = true,
      .run = bn_bench_profile,
      .examples = {{"bn-bench profile", "the built-in model"},
-                  {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"},
-                  {"bn-bench profile --json >profile.json", "every event of it"}}},
+                  {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"}}},
     {.name = "train",
      .summary = "time the phases of a training step",
      .text =
@@ -102,21 +101,22 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--shape LAYERSxWIDTH[xFFN]]... [--context LIST] [--batch LIST] [-t LIST]",
      .options = {bn_bench_train_options},
      .json = true,
+     .divides = true,
      .run = bn_bench_train,
      .examples = {{"bn-bench train", "6 layers of 256, with 1 thread and with all cores"},
-                  {"bn-bench train --shape 6x384 --context 256,512 -t 2", "another model, two lengths"},
-                  {"bn-bench train --json >train.json", "every sample"}}},
+                  {"bn-bench train --shape 6x384 --context 256,512 -t 2", "another model, two lengths"}}},
     {.name = "serve",
      .summary = "load a server of OpenAI's API, and show what its clients see",
      .text =
          "Sends the same streamed requests to /v1/completions with each number of clients, and shows the "
          "time to the first token, the times between tokens (gaps), the rate of all answers, and "
-         "failures. --interrupt sends one long prompt while all clients are answered.\n\nThe URL is plain HTTP. The exit code is 1 "
+         "failures. --interrupt sends one long prompt while all clients are answered.\n\nThe URL is plain HTTP; "
+         "without one, bn-serve is started on a free port and ended afterwards. The exit code is 1 "
          "when a request failed, or when the answers of one request differ.",
-     .synopsis = "URL [--clients LIST] [--prompt N] [--tokens N] [--interrupt N]",
+     .synopsis = "[URL] [--clients LIST] [--prompt N] [--tokens N] [--interrupt N]",
      .options = {bn_bench_serve_options},
      .json = true,
-     BN_OPERANDS(1, 1, "URL"),
+     BN_OPERANDS(0, 1, "URL"),
      .run = bn_bench_serve,
      .examples =
          {
@@ -125,12 +125,13 @@ static const struct bn_command COMMANDS[] = {
               "how much a long prompt delays answers that run"},
          }},
     {.name = "top",
-     .summary = "show where the time of a running program goes",
-     .text = "Shows a program that was started with --live: the only one, or the one of a process number or "
-             "file. A row is a brick of the forward pass or a category of bricks: its percentage of the "
-             "time, its time in a pass, its events, what it reads and computes per second, its percentage of "
-             "the critical path, and its slack.\n\nOn a terminal ? lists the keys. In a pipe frames of text "
-             "follow each other until the program ends; with --json they are documents, one a line.",
+     .summary = "show where the time of a running program goes, or of a recorded profile",
+     .text =
+         "Shows a program that was started with --live: the only one, or the one of a process number or "
+         "file; or a document of bn-bench profile --json, pass by pass. A row is a brick of the forward pass or a category of bricks: its percentage of the "
+         "time, its time in a pass, its events, what it reads and computes per second, its percentage of "
+         "the critical path, and its slack.\n\nOn a terminal ? lists the keys. In a pipe frames of text "
+         "follow each other until the program ends; with --json they are documents, one a line.",
      .synopsis = "[PID|FILE] [-i MS] [--once] [--pass] [--budget FILE]\n--list",
      .options = {bn_bench_top_options},
      .json = true,
@@ -138,7 +139,7 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_bench_top,
      .examples = {{"bn-serve --live", "in one terminal"},
                   {"bn-bench top", "in another one"},
-                  {"bn-bench top --once", "one frame, since the program was started"}}},
+                  {"bn-bench top --once profile.json", "one frame of a recorded profile"}}},
     {.name = "doctor",
      .summary = "show what this machine can measure, and what disturbs",
      .text = "Tries each source of measurement: clocks, energy, pages, quotas, programs. What is missing is "
@@ -160,7 +161,7 @@ static const struct bn_command COMMANDS[] = {
              "else the elapsed time. INCONCLUSIVE exits with 0 unless --strict is given. A series that one "
              "side lacks, and a command that exceeds --timeout, exit with 1.",
      .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...",
-     .options = {bn_bench_ab_options, bn_bench_thresholds_option},
+     .options = {bn_bench_ab_options, bn_bench_thresholds_option, bn_bench_command_options},
      .json = true,
      BN_OPERANDS(0, BN_OPERANDS_ANY, "COMMAND"),
      .run = bn_bench_ab,
@@ -170,6 +171,19 @@ static const struct bn_command COMMANDS[] = {
                    "every series that both print"},
                   {"bn-bench ab --extract 'tps=([0-9.]+) tok/s:higher' -- ./a --vs ./b",
                    "a number that they print"}}},
+    {.name = "cmd",
+     .summary = "time a command of your own, and read numbers from its output",
+     .text = "Runs the command as fresh processes. Wall time, CPU time, peak memory and each number of "
+             "--extract are series; baseline, compare, trend, report and suite take the document. The exit "
+             "code is 1 when a run fails, exceeds --timeout, or prints no number.",
+     .synopsis = "[-r N] [--name NAME] [--extract NAME=REGEX]... [--series] -- COMMAND ...",
+     .options = {bn_bench_cmd_options, bn_bench_command_options},
+     .json = true,
+     BN_OPERANDS(1, BN_OPERANDS_ANY, "COMMAND"),
+     .run = bn_bench_cmd,
+     .examples = {{"bn-bench cmd -- ./my-program --fast", "wall time, CPU time, memory"},
+                  {"bn-bench cmd --extract 'tps=([0-9.]+) tok/s:higher' --json -- ./my-program >mine.json",
+                   "a number that it prints, as a document"}}},
     {.name = "compare",
      .summary = "compare two documents",
      .text = "Series are paired by test and metric. The runs were not taken in turn, so a change counts only "
@@ -226,17 +240,16 @@ static const struct bn_command COMMANDS[] = {
                    "all files that a build server keeps"}}},
     {.name = "suite",
      .summary = "run the parts of a configuration file, and report on all of them",
-     .text = "The file is YAML (docs/howto/measure.md). Each part is a process of its own; its document "
-             "is kept in the directory, and the report of all documents next to it. A part whose document is "
-             "of the same program, model, machine and settings is not measured again. The exit code is 1 "
-             "when a part failed or a target was missed.",
+     .text = "The file is YAML; docs/howto/measure.md has its keys, and cases, which are any commands. Each "
+             "part is a process of its own; its document is kept in the directory, and the report of all "
+             "next to it. What did not change is not measured again. The exit code is 1 when a part failed "
+             "or a target was missed.",
      .synopsis = "[-o DIR] [--force] [--dry-run] CONFIG.yaml",
      .options = {bn_bench_suite_options},
      .json = true,
      BN_OPERANDS(1, 1, "CONFIG.yaml"),
      .run = bn_bench_suite,
      .examples = {{"bn-bench suite baselines/suite.yaml", "the example: three small models"},
-                  {"bn-bench suite -o results my.yaml", "another file, another directory"},
                   {"bn-bench suite --dry-run my.yaml", "the commands that it would run"}}},
     {0},
 };
@@ -251,6 +264,7 @@ static const struct bn_program PROGRAM = {
     .exits = {{"1", "a wrong result, a regression, a gate without data, or an invalid measurement"},
               {"5", "a ledger was changed by hand"},
               {"9", "different machine, settings or model"}},
+    .environment = {{"BN_POWERCAP", "for tests: the folder of energy counters [/sys/class/powercap]"}},
 };
 
 int main(int argc, char **argv)

@@ -15,7 +15,6 @@
 #include "lab/report/units.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/options.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"

@@ -79,6 +79,9 @@ static const struct bn_option SERVE[] = {
 };
 
 static const struct bn_option BENCH[] = {
+    BN_OPTION_FILE,
+    BN_OPTION("positions", "compare N tokens of FILE [of the built-in text]; 0: none", .preset = "256",
+              BN_TO_U32(OPTIONS, positions, 0, 1u << 24)),
     BN_OPTION("prompt-tokens", "tokens evaluated together", .letter = 'p', .group = "Measurement",
               .preset = "128", BN_TO_U32(OPTIONS, n_prompt, 1, 1u << 20)),
     BN_OPTION("n-predict", "tokens evaluated one by one after them; 0: none", .letter = 'n', .preset = "32",
@@ -105,8 +108,8 @@ static const struct bn_option SETUP[] = {
     BN_OPTION("keep", "keep only this folder, e.g. build/bin, or none [all]", .arg = "DIR",
               .repeatable = true),
     BN_OPTION("jobs", "compilers that run at a time [one per usable core]", .letter = 'j', .arg = "N"),
-    BN_OPTION("force", "build again, and replace a reference of this name"),
-    BN_OPTION("key", "print a key for a cache of CI, and build nothing"),
+    BN_OPTION("force", "build again, and replace a reference of this name", .group = "Build"),
+    BN_OPTION("key", "print a key for a cache of CI, and build nothing", .group = "Build"),
     BN_RARE("bridge", "folder with the source of another bridge", .arg = "DIR"),
     {0},
 };
@@ -166,19 +169,21 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
                    "two instruction sets, bit for bit"}}},
     {.name = "bench",
-     .summary = "time this engine and others in turn",
+     .summary = "compare speed, memory and agreement with others",
      .text =
          "Every engine runs in a process of its own and is asked through the protocol, this one too. "
          "Rounds go forwards and backwards in turn (A B B A), so that a machine that slows down slows "
-         "all of them. Shown are medians, and how many times as fast this engine is, with a 95 % "
-         "interval and the verdict of bn-bench ab. Fewer than 6 rounds have no interval. --fail-below makes "
-         "a gate of it: the exit status is 1 when a ratio of speeds is below it, or was not measured. "
-         "bn-bench report shows the document of --json.",
+         "all of them. Shown are the speeds, the time to open the model, the peak of memory, and on how many tokens of a "
+         "text both engines agree. A ratio above 1 means that this engine is better; it has a 95 % interval from 6 rounds on, "
+         "and the verdict of bn-bench ab. --fail-below makes a gate of the speeds: the exit status is 1 when a ratio is "
+         "below it, or was not measured. bn-bench report shows the document of --json, bn-bench baseline saves it.",
      .synopsis = "[-m MODEL] --ref REFERENCE... [-p N] [-n N] [--threads N] [--reps N]",
      .options = {ENGINES, BENCH},
      COMPARES(bn_crossval_bench),
      .examples = {{"bn-crossval bench -m model.gguf --ref 'bn --isa avx2' -p 128 -n 32",
-                   "how much faster wider vectors are"}}},
+                   "how much faster wider vectors are"},
+                  {"bn-crossval bench --ref oracle --json | bn-bench report --format html -",
+                   "speed, memory and agreement as a page"}}},
     {.name = "serve",
      .summary = "act as a reference for another bn-crossval",
      .text = "Answers requests from standard input on standard output; the protocol is described in "

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "tools/cli/options.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"
+#include "tools/cli/report.h"
 #include "tools/fixtures/fixtures.h"
 
 /* The options of all commands; each has some of them. Those of gen fill the spec; its other members follow from them. */

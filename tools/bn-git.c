@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "tools/cli/options.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"
+#include "tools/cli/report.h"
 #include "tools/git/repository.h"
 
 static bn_status print_json(const struct bn_git *git, bn_error *err)

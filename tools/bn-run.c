@@ -121,7 +121,7 @@ static const struct bn_option GENERATE[] = {
             BN_TO_BOOL(OF, assert_greedy)),
     BN_RARE("timing", "print the times of each token on standard error", .env = "BITNET_TRACE_TIMING",
             BN_TO_BOOL(OF, timing)),
-    BN_RARE("kernels", "print the kernels that ran on standard error", .env = "BITNET_TRACE_QUANT",
+    BN_RARE("kernels", "print what ran, by kernel and by tensor", .env = "BITNET_TRACE_QUANT",
             BN_TO_BOOL(OF, kernels)),
     BN_RARE("strict", "refuse an unnamed model; a warning is an error", .env = "BITNET_STRICT_MODE",
             BN_TO_BOOL(OF, strict)),
@@ -189,6 +189,8 @@ static const struct bn_option EMBED[] = {
 static const struct bn_option INSPECT[] = {
     OPTION_CTX,
     BN_OPTION_MAX_MEMORY,
+    BN_OPTION("judge", "name the tensors that look damaged; exit 1 if any", .group = "Output",
+              BN_TO_BOOL(OF, judge)),
     {0},
 };
 
@@ -283,11 +285,13 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Shows the memory that the model needs and that this machine has, the keys, the tensors with their "
          "statistics, and whether this engine runs the model. A file that does not run is shown as far "
-         "as it can be read, and the exit code gives the reason.",
-     .synopsis = "[-m MODEL] [--ctx N]",
+         "as it can be read, and the exit code gives the reason.\n\n--judge reads every weight instead: signs, "
+         "zeros, scales and norms, which are compared with those of the other layers.",
+     .synopsis = "[-m MODEL] [--ctx N | --judge]",
      .options = {VOCABULARY, INSPECT},
      .json = true,
-     .run = bn_run_inspect},
+     .run = bn_run_inspect,
+     .examples = {{"bn-run inspect -m model.gguf --judge", "what looks damaged; exit code 1 if anything"}}},
     {0},
 };
 

@@ -4,6 +4,7 @@
 // input that is not a request ends the program.
 #include "serve.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <istream>
@@ -53,16 +54,17 @@ class Server
     {
         const char *arithmetic =
             options_.as == As::Engines ? "binary64, engines' roundings in ternary layers" : "binary64";
-        return {
-            ", \"protocol\": \"bn.reference/1\", \"name\": \"bn-reference\", \"version\": \"1\", "
-            "\"commit\": null, \"capabilities\": [\"logits\", \"trace\"], \"details\": {\"arithmetic\": " +
-                quoted(arithmetic) + "}",
-            ""};
+        return {", \"protocol\": \"bn.reference/1\", \"name\": \"bn-reference\", \"version\": \"1\", "
+                "\"commit\": null, \"capabilities\": [\"logits\", \"trace\", \"bench\"], \"details\": "
+                "{\"arithmetic\": " +
+                    quoted(arithmetic) + ", \"bench\": \"each single token alone: there is no cache\"}",
+                ""};
     }
 
     Answer open(const Json &request)
     {
         graph_.reset(); // it refers to the file
+        file_.reset();
         file_ = std::make_unique<Gguf>(request.text("model"));
         graph_ = std::make_unique<Graph>(*file_, options_);
         const std::string arch = graph_->architecture();
@@ -105,6 +107,27 @@ class Server
         return answer;
     }
 
+    Answer bench(const Json &request) const
+    {
+        const double n_prompt = request.number("prompt"), n_decode = request.number("decode");
+        if (!(n_prompt >= 1 && n_prompt < 1e6 && n_decode >= 0 && n_decode < 1e6))
+            throw Usage("prompt or decode is out of range");
+        std::vector<std::uint32_t> ids;
+        while (static_cast<double>(ids.size()) < n_prompt)
+            ids.push_back(static_cast<std::uint32_t>(ids.size() * 37 % graph().n_vocab()));
+        const auto start = std::chrono::steady_clock::now();
+        graph().forward(ids, false);
+        const auto middle = std::chrono::steady_clock::now();
+        for (double i = 0; i < n_decode; i++)
+            graph().forward({ids[0]}, false);
+        const auto ns = [](auto time) {
+            return std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+        };
+        return {", \"prompt_ns\": " + ns(middle - start) +
+                    ", \"decode_ns\": " + ns(std::chrono::steady_clock::now() - middle),
+                ""};
+    }
+
     Answer answer(const Json &request)
     {
         const std::string &op = request.text("op");
@@ -112,6 +135,7 @@ class Server
         if (op == "open") return open(request);
         if (op == "logits") return logits(request);
         if (op == "trace") return trace(request);
+        if (op == "bench") return bench(request);
         if (op == "close") return {};
         throw Unsupported("operation '" + op + "'");
     }

@@ -99,7 +99,7 @@ static const struct bn_route *make_route(const struct pass *p)
         route->first[e] = route->first[e - 1];
     route->first[0] = 0;
     if (p->thread == 0) p->s->run.n_experts += read;
-    brick_end(brick, n_pairs);
+    brick_end(brick, p->thread == 0 ? n_pairs : 0); /* every thread makes the same ones */
     return route;
 }
 
@@ -175,6 +175,7 @@ static void project(const struct pass *p, enum bn_brick kind, const struct bn_li
         n_made += part.rows * at.n;
     }
     stage_end(p, brick, slot, n_rows * lin->row_bytes, shape(n_made, lin->k, 1));
+    tell_dispatch(p, lin, slot);
 }
 
 static void limit_both(float *gate, float *up, size_t n, float limit)
@@ -254,6 +255,7 @@ static void sum_experts(const struct pass *p, const struct bn_linear *down, cons
         n_made += width * n;
     }
     stage_end(p, brick, slot, n_rows * down->row_bytes, shape(n_made, down->k, 1));
+    tell_dispatch(p, down, slot);
 }
 
 /* The inputs of down, the experts of each token after each other. up, which is not read any more, takes them. */

@@ -53,6 +53,7 @@ static void embed(const struct pass *p)
     if (bn_matrix_slot(e) != BN_KERNEL_COUNT)
         kernel_end(p, bn_matrix_slot(e), work.rows * e->row_bytes, work);
     brick_end(brick, (to - from) * e->k);
+    tell_dispatch(p, e, bn_matrix_slot(e));
 }
 
 static void final_norm(const struct pass *p)

@@ -62,6 +62,7 @@ void bn_head(const struct pass *p)
     kernel_end(p, bn_head_slot(p->m, n), (to - from) * (p->m->head_bytes / h->rows),
                shape(to - from, h->k, n));
     brick_end(brick, (to - from) * n);
+    tell_dispatch(p, h, bn_head_slot(p->m, n));
 }
 
 /* ---- the best ones ---- */

@@ -315,6 +315,7 @@ static bool multiply_columns(const struct pass *p, const struct bn_linear *lin, 
     kernel_begin(p);
     if (part.rows > 0) p->kernels->columns_gemv(y + lin->first + from, &part, act, used, n);
     kernel_end(p, BN_KERNEL_COLUMNS_GEMV, n * ((part.rows + 3) / 4), shape(part.rows, n, 1));
+    tell_dispatch(p, lin, BN_KERNEL_COLUMNS_GEMV);
     if (p->thread == 0) s->run.skipped_columns += part.k - n;
     meet(p); /* others added rows of y by other shares */
     return true;
@@ -340,6 +341,7 @@ size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float
         }
         kernel_end(p, slot, n_rows * (packed ? lin->packed.row_bytes : row_bytes),
                    shape(n_rows, lin->k, p->n));
+        tell_dispatch(p, lin, slot);
     }
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
         for (size_t r = 0; r < to - from; r++)

@@ -106,6 +106,11 @@ static inline void kernel_end(const struct pass *p, enum bn_kernel kernel, uint6
     }
 }
 
+static inline void tell_dispatch(const struct pass *p, const void *weights, enum bn_kernel kernel)
+{
+    if (p->thread == 0 && p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, weights, kernel);
+}
+
 static inline struct bn_prof_shape shape(size_t rows, size_t cols, size_t n)
 {
     return (struct bn_prof_shape){(uint32_t)rows, (uint32_t)cols, (uint32_t)n};

@@ -226,6 +226,8 @@ static void screen_vectors(const struct pass *p, size_t first, size_t n)
             rescore(p, &x[j], s->hidden + (first + j) * k, y + j * head->rows, find_floor(p, j), from, to);
     kernel_end(p, bn_head_slot(p->m, 1), n_rows * head->row_bytes, shape(n_rows, k, 1));
     brick_end(brick, n_rows);
+    tell_dispatch(p, head, BN_KERNEL_I8_GEMM);
+    tell_dispatch(p, head, bn_head_slot(p->m, 1));
     atomic_fetch_add(&s->run.n_rescored, n_rows);
 }
 

@@ -120,6 +120,9 @@ struct bn_session_events {
     size_t n;
 };
 
+/* Called on the first thread for each product with weights: a bn_linear of the model, or its head or embedding. */
+typedef void (*bn_dispatch_fn)(void *user, const void *weights, enum bn_kernel kernel);
+
 /* One token of the batch in flight. Rows of one sequence are neighbours, in the order of their positions. */
 struct bn_row {
     struct bn_sequence *sequence;
@@ -198,6 +201,8 @@ struct bn_session {
     struct bn_session_events recording;
     bn_trace_fn trace;
     void *trace_user;
+    bn_dispatch_fn dispatch; /* NULL: nobody wants to know */
+    void *dispatch_user;
     bn_cancel_fn cancel;
     void *cancel_user;
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "lab/host/machine.h"
 #include "lab/kit/child.h"
 
 #define MAX_REQUEST_BYTES (16u << 20)
@@ -172,12 +173,22 @@ bn_status bn_reference_start(struct bn_reference **out, const struct bn_referenc
     return read_hello(ref, err);
 }
 
+/* A figure that the reference may know better: what it sent, 0 when it sent null, else what was measured here. */
+static uint64_t figure_of(const struct bn_reference *ref, const char *name, uint64_t measured)
+{
+    const bn_json *sent = bn_json_get(ref->answer, name);
+    if (sent != NULL && !bn_json_u64(sent, &measured)) return 0;
+    return measured;
+}
+
 bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_t n_threads, bn_error *err)
 {
     bn_json *request = new_request("open");
     bn_json_put_string(request, "model", model);
     bn_json_put_u64(request, "threads", n_threads);
+    uint64_t start = bn_clock_ns();
     BN_TRY(ask(ref, request, err));
+    ref->info.open_ns = figure_of(ref, "open_ns", bn_clock_ns() - start);
     if (!bn_json_u64(bn_json_get(ref->answer, "n_vocab"), &ref->info.n_vocab) ||
         !bn_json_u64(bn_json_get(ref->answer, "n_ctx"), &ref->info.n_ctx))
         return broken(ref, err, "its answer to open has no n_vocab or no n_ctx");
@@ -286,6 +297,8 @@ bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32
     bn_json_put_u64(request, "decode", n_decode);
     bn_json_put_u64(request, "threads", n_threads);
     BN_TRY(ask(ref, request, err));
+    ref->info.peak_bytes =
+        figure_of(ref, "peak_bytes", bn_machine_tree_peak_rss_bytes(bn_child_pid(ref->child)));
     if (bn_json_u64(bn_json_get(ref->answer, "prompt_ns"), prompt_ns) &&
         bn_json_u64(bn_json_get(ref->answer, "decode_ns"), decode_ns) && *prompt_ns > 0 &&
         (*decode_ns > 0 || n_decode == 0))

@@ -35,12 +35,15 @@ struct bn_reference_info {
     unsigned can; /* BN_CAN_... */
     uint64_t n_vocab, n_ctx;
     char arch[64];
+    uint64_t open_ns;    /* of the last bn_reference_open; 0: unknown */
+    uint64_t peak_bytes; /* of memory, until the last bn_reference_bench; 0: unknown */
 };
 
 /* Starts it and sends hello. After a failure *out is set too, for bn_reference_stderr, unless memory was
  * short. Close it in any case. */
 BN_MUST_CHECK bn_status bn_reference_start(struct bn_reference **out,
                                            const struct bn_reference_options *options, bn_error *err);
+/* May be repeated; the model that was open is closed. */
 BN_MUST_CHECK bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_t n_threads,
                                           bn_error *err);
 const struct bn_reference_info *bn_reference_info(const struct bn_reference *ref);

@@ -58,7 +58,8 @@ static void find_others(struct bn_result *r)
 static bn_status read_document(struct bn_result *r, bn_error *err)
 {
     const bn_json *doc = r->document;
-    r->suite = bn_json_text_of(doc, "command");
+    bool crossval = bn_json_text_is(doc, "schema", "bn.crossval/1");
+    r->suite = crossval ? "crossval" : bn_json_text_of(doc, "command");
     r->created = bn_json_text_of(doc, "created");
     r->commit = bn_json_text_of(doc, "program.commit");
     r->compiler = bn_json_text_of(doc, "program.compiler");
@@ -68,6 +69,11 @@ static bn_status read_document(struct bn_result *r, bn_error *err)
     (void)bn_json_bool(bn_json_path(doc, "program.dirty"), &r->dirty);
     r->branch = bn_json_text_of(doc, "git.branch");
     (void)bn_json_u64(bn_json_path(doc, "git.changed_sources"), &r->changed_sources);
+    if (strcmp(r->suite, "cmd") == 0) { /* what was measured is of the working folder, not of bn's build */
+        r->commit = bn_json_text_of(doc, "git.commit");
+        r->dirty = false;
+        r->binary_sha256 = "";
+    }
     r->model_sha256 = bn_json_text_of(doc, "model.sha256");
     r->machine_key = bn_json_text_of(doc, "machine.key");
     r->machine_label = bn_json_text_of(doc, "machine.label");
@@ -137,7 +143,8 @@ bn_status bn_result_parse(struct bn_result *out, bn_json *document, bn_error *er
     *out = (struct bn_result){.document = document};
     bn_status status;
     const char *schema = bn_json_text_of(document, "schema");
-    if (strcmp(schema, "bn.bench/1") == 0 || strcmp(schema, "bn.profile/1") == 0)
+    if (strcmp(schema, "bn.bench/1") == 0 || strcmp(schema, "bn.profile/1") == 0 ||
+        strcmp(schema, "bn.crossval/1") == 0)
         status = read_document(out, err);
     else if (bn_json_kind(bn_json_get(document, "baselines")) == BN_JSON_OBJECT)
         status = read_points(out, err);

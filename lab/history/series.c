@@ -5,9 +5,11 @@
 #include "lab/history/series.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/stats/summary.h"
 
 #define MAX_SERIES 100000u
 
@@ -81,6 +83,25 @@ bn_status bn_series_extend(struct bn_series_list *all, const struct bn_series *o
     memcpy(samples + n, one->samples, one->n * sizeof *samples);
     s->samples = samples + s->n_warmup;
     s->n += one->n;
+    return BN_OK;
+}
+
+bn_status bn_series_add_medians(struct bn_series_list *all, const struct bn_series_list *from,
+                                const char *label, bn_error *err)
+{
+    for (size_t i = 0; i < from->n; i++) {
+        char test[512];
+        struct bn_series one = from->list[i];
+        double median = bn_median(one.samples, one.n);
+        if (isnan(median)) return bn_nomem(err);
+        snprintf(test, sizeof test, "%.120s%s%.380s", label != NULL ? label : "", label != NULL ? ": " : "",
+                 one.test);
+        one.test = test;
+        one.samples = &median;
+        one.n = 1;
+        one.n_warmup = 0;
+        BN_TRY(bn_series_add(all, &one, err));
+    }
     return BN_OK;
 }
 

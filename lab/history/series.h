@@ -34,6 +34,14 @@ BN_MUST_CHECK bn_status bn_series_add(struct bn_series_list *all, const struct b
  * two differ in unit, direction or exactness. */
 BN_MUST_CHECK bn_status bn_series_extend(struct bn_series_list *all, const struct bn_series *series,
                                          bn_error *err);
+/* Appends the median of each series of a list as its only sample. label: put before the names of the tests; NULL: none. */
+BN_MUST_CHECK bn_status bn_series_add_medians(struct bn_series_list *all, const struct bn_series_list *from,
+                                              const char *label, bn_error *err);
+/* Appends a series of a metric of the table (metrics.c), which has its unit and direction: n samples, of which the first
+ * n_warmup do not count. A series without samples that count is left out. BN_ERR_INTERNAL for a metric that the table does
+ * not have. */
+BN_MUST_CHECK bn_status bn_metric_add(struct bn_series_list *all, const char *test, const char *metric,
+                                      const double *samples, size_t n, size_t n_warmup, bn_error *err);
 /* NULL when there is none. */
 const struct bn_series *bn_series_find(const struct bn_series_list *all, const char *test,
                                        const char *metric);

@@ -273,21 +273,41 @@ void bn_machine_put(bn_json *object, const struct bn_machine *machine)
     bn_json_put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
 }
 
-uint64_t bn_machine_status_bytes(const char *name)
+static uint64_t status_bytes(const char *path, const char *name)
 {
     struct bn_buf text;
     struct bn_str value;
     uint64_t bytes = 0;
-    if (!read_text("/proc/self/status", &text)) return 0;
+    if (!read_text(path, &text)) return 0;
     if (field(text.data, name, &value)) bytes = leading_u64(value) * 1024;
     bn_buf_release(&text);
     return bytes;
+}
+
+uint64_t bn_machine_status_bytes(const char *name)
+{
+    return status_bytes("/proc/self/status", name);
 }
 
 /* The high-water mark of this program; that of getrusage includes the program that ran before exec. */
 uint64_t bn_machine_peak_rss_bytes(void)
 {
     return bn_machine_status_bytes("VmHWM");
+}
+
+uint64_t bn_machine_tree_peak_rss_bytes(int pid)
+{
+    char path[64], *at;
+    struct bn_buf children;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    uint64_t sum = status_bytes(path, "VmHWM");
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+    if (!read_text(path, &children)) return sum;
+    at = children.data;
+    for (long child; (child = strtol(at, &at, 10)) > 0;)
+        sum += bn_machine_tree_peak_rss_bytes((int)child);
+    bn_buf_release(&children);
+    return sum;
 }
 
 /* proc(5): writing 5 to clear_refs resets VmHWM. */

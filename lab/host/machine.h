@@ -53,6 +53,8 @@ bool bn_machine_line(const char *path, char *out, size_t room);
 uint64_t bn_machine_status_bytes(const char *name);
 /* Peak resident memory of this process, in bytes; 0 when unknown. */
 uint64_t bn_machine_peak_rss_bytes(void);
+/* The sum of the peaks of a process and of those that its main threads started; 0 when unknown. */
+uint64_t bn_machine_tree_peak_rss_bytes(int pid);
 /* Resets the peak to the current value; false, with errno, where the system does not permit it. */
 bool bn_machine_reset_peak_rss(void);
 

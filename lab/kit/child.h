@@ -34,6 +34,9 @@ BN_MUST_CHECK bn_status bn_child_read(struct bn_child *child, void *bytes, size_
 BN_MUST_CHECK bn_status bn_child_read_line(struct bn_child *child, struct bn_buf *line, uint64_t deadline,
                                            bn_error *err);
 
+/* Of the process that was started; 0 when it has ended. */
+int bn_child_pid(const struct bn_child *child);
+
 /* Closes its input; what it sends then can still be read. */
 void bn_child_end_input(struct bn_child *child);
 /* Closes its input and waits for it to end; BN_ERR_MISMATCH unless it ends in time, with status 0 and without

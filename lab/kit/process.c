@@ -392,6 +392,11 @@ static bn_status gone(struct bn_child *child, const char *when, bn_error *err)
     return bn_fail(err, BN_ERR_MISMATCH, "ended with status %d %s", code, when);
 }
 
+int bn_child_pid(const struct bn_child *child)
+{
+    return (int)child->run.pid;
+}
+
 void bn_child_end_input(struct bn_child *child)
 {
     if (child->run.fds[0] >= 0) close(child->run.fds[0]);

@@ -15,7 +15,7 @@
 
 struct audit {
     const bn_prof *prof;
-    struct bn_prof_network network;
+    uint64_t n_layers;
     const bn_json *document;
 };
 
@@ -86,46 +86,42 @@ static bn_status rule_stamps(const struct audit *a, bn_error *err)
 
 #define ANY UINT32_MAX /* number of bricks */
 
-/* Those in which layers of hybrid models differ from others; ANY: they do not. */
-static unsigned wanted_in_hybrid(const struct bn_prof_network *n, size_t layer, unsigned brick)
-{
-    bool recurrent = (n->recurrent[layer / 64 % BN_ARRAY_LEN(n->recurrent)] >> layer % 64 & 1) != 0;
-    switch (brick) {
-    case BN_BRICK_ROPE_EMBEDDING:
-    case BN_BRICK_KV_STORE:
-    case BN_BRICK_ATTENTION:
-        return !recurrent;
-    case BN_BRICK_CONVOLUTION:
-    case BN_BRICK_DELTA_RULE:
-        return recurrent;
-    case BN_BRICK_HEAD_GATE:
-        return 1;
-    default:
-        return ANY;
-    }
-}
+/* How often a layer has a brick. All layers of one kind, with or without attention, have it as often, in each pass and on
+ * each thread: how often norms and some projections occur differs from network to network. */
+static const struct {
+    unsigned char brick, least, most;
+} IN_LAYER[] = {
+    {BN_BRICK_RMS_NORM, 2, 99},       {BN_BRICK_ACTIVATION_QUANTIZE, 4, 99},
+    {BN_BRICK_QKV_PROJECTION, 1, 3},  {BN_BRICK_OUTPUT_PROJECTION, 1, 1},
+    {BN_BRICK_GATE_PROJECTION, 1, 1}, {BN_BRICK_UP_PROJECTION, 1, 1},
+    {BN_BRICK_ACTIVATION, 1, 1},      {BN_BRICK_DOWN_PROJECTION, 1, 1},
+    {BN_BRICK_RESIDUAL_ADD, 2, 2},    {BN_BRICK_ROPE_EMBEDDING, 0, 1},
+    {BN_BRICK_KV_STORE, 0, 1},        {BN_BRICK_ATTENTION, 0, 1},
+    {BN_BRICK_CONVOLUTION, 0, 1},     {BN_BRICK_DELTA_RULE, 0, 1},
+    {BN_BRICK_HEAD_GATE, 0, 1},       {BN_BRICK_ROUTER, 0, 3},
+};
 
-/* Bricks that each layer of each pass has on each thread. A recurrent layer normalises heads, too. */
-static unsigned wanted_in_layer(const struct audit *a, size_t layer, unsigned brick)
+/* Counts of the first layer of one kind. */
+struct kind {
+    bool known;
+    uint32_t counts[BN_BRICK_KNOWN];
+};
+
+/* Returns the brick that is wrong; BN_BRICK_NONE. */
+static unsigned wrong_in_layer(enum bn_prof_level level, const uint32_t *found, struct kind kinds[2])
 {
-    static const unsigned char COUNTS[BN_BRICK_KNOWN] = {
-        [BN_BRICK_RMS_NORM] = 2,       [BN_BRICK_ACTIVATION_QUANTIZE] = 4, [BN_BRICK_RESIDUAL_ADD] = 2,
-        [BN_BRICK_QKV_PROJECTION] = 1, [BN_BRICK_ROPE_EMBEDDING] = 1,      [BN_BRICK_KV_STORE] = 1,
-        [BN_BRICK_ATTENTION] = 1,      [BN_BRICK_OUTPUT_PROJECTION] = 1,   [BN_BRICK_GATE_PROJECTION] = 1,
-        [BN_BRICK_UP_PROJECTION] = 1,  [BN_BRICK_ACTIVATION] = 1,          [BN_BRICK_DOWN_PROJECTION] = 1,
-    };
-    bool inside = a->prof->level >= BN_PROF_BRICK;
-    if (brick == BN_BRICK_LAYER) return !inside;
-    const struct bn_prof_network *n = &a->network;
-    unsigned of_kind = n->has_recurrent ? wanted_in_hybrid(n, layer, brick) : ANY;
-    if (brick == BN_BRICK_ROUTER) return inside && n->has_experts ? 3 : 0; /* logits, choice, order */
-    if (COUNTS[brick] == 0 && of_kind == ANY) return ANY;
-    if (!inside) return 0;
-    if (of_kind != ANY) return of_kind;
-    if (brick == BN_BRICK_RMS_NORM)
-        return 2u + 2u * n->sub_norms + n->head_norms + 7u * n->input_norms + 2u * n->post_norms;
-    if (brick == BN_BRICK_ACTIVATION_QUANTIZE && n->input_norms) return 7;
-    return brick == BN_BRICK_QKV_PROJECTION && n->input_norms ? 3 : COUNTS[brick];
+    bool inside = level >= BN_PROF_BRICK;
+    struct kind *like = &kinds[found[BN_BRICK_ATTENTION] > 0];
+    if (!like->known) memcpy(like->counts, found, sizeof like->counts);
+    like->known = true;
+    if (found[BN_BRICK_LAYER] != !inside) return BN_BRICK_LAYER;
+    for (size_t i = 0; i < BN_ARRAY_LEN(IN_LAYER); i++) {
+        unsigned b = IN_LAYER[i].brick;
+        uint32_t least = inside ? IN_LAYER[i].least : 0, most = inside ? IN_LAYER[i].most : 0;
+        if (found[b] < least || found[b] > most || found[b] != like->counts[b]) return b;
+    }
+    if (!inside || found[BN_BRICK_KV_STORE] + found[BN_BRICK_DELTA_RULE] == 1) return BN_BRICK_NONE;
+    return BN_BRICK_KV_STORE;
 }
 
 /* And outside of layers. */
@@ -136,22 +132,23 @@ static unsigned wanted_outside(const struct bn_prof_pass *pass, unsigned brick, 
     return brick == BN_BRICK_TEAM ? (thread == 0 ? 2 : 0) : ANY;
 }
 
-static bn_status check_counts(const struct audit *a, unsigned thread, const uint32_t *counts, bn_error *err)
+static bn_status check_counts(const struct audit *a, unsigned thread, const uint32_t *counts,
+                              struct kind kinds[2], bn_error *err)
 {
-    size_t n_rows = a->network.n_layers + 1u;
+    size_t n_rows = a->n_layers + 1u;
     for (size_t row = 0; row < a->prof->n_passes * n_rows; row++) {
         const uint32_t *found = counts + row * BN_BRICK_KNOWN;
         const struct bn_prof_pass *pass = &a->prof->passes[row / n_rows];
         size_t layer = row % n_rows;
-        for (unsigned b = 0; b < BN_BRICK_KNOWN; b++) {
-            unsigned wanted =
-                layer < a->network.n_layers ? wanted_in_layer(a, layer, b) : wanted_outside(pass, b, thread);
-            if (wanted == ANY || wanted == found[b]) continue;
-            if (layer < a->network.n_layers)
-                return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu, layer %zu: %u times %s, not %u",
-                               thread, row / n_rows, layer, found[b], bn_brick_name(b), wanted);
-            return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu: %u times %s, not %u", thread,
-                           row / n_rows, found[b], bn_brick_name(b), wanted);
+        unsigned wrong = layer < a->n_layers ? wrong_in_layer(a->prof->level, found, kinds) : BN_BRICK_NONE;
+        if (wrong != BN_BRICK_NONE)
+            return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu, layer %zu: %u times %s", thread,
+                           row / n_rows, layer, found[wrong], bn_brick_name(wrong));
+        for (unsigned b = 0; layer == a->n_layers && b < BN_BRICK_KNOWN; b++) {
+            unsigned wanted = wanted_outside(pass, b, thread);
+            if (wanted != ANY && wanted != found[b])
+                return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu: %u times %s, not %u", thread,
+                               row / n_rows, found[b], bn_brick_name(b), wanted);
         }
         if (found[BN_BRICK_ATTENTION_SCORE] != found[BN_BRICK_ATTENTION_SOFTMAX] ||
             found[BN_BRICK_ATTENTION_SCORE] != found[BN_BRICK_ATTENTION_OUTPUT])
@@ -161,35 +158,37 @@ static bn_status check_counts(const struct audit *a, unsigned thread, const uint
     return BN_OK;
 }
 
-static bn_status count_events(const struct audit *a, unsigned thread, uint32_t *counts, bn_error *err)
+static bn_status count_events(const struct audit *a, unsigned thread, uint32_t *counts, struct kind kinds[2],
+                              bn_error *err)
 {
     const struct bn_prof_trail *trail = &a->prof->trails[thread];
-    size_t n_rows = a->network.n_layers + 1u;
+    size_t n_rows = a->n_layers + 1u;
     for (size_t i = 0; i < trail->n; i++) {
         const struct bn_prof_event *e = &trail->events[i];
-        if (e->layer >= (int)a->network.n_layers) return refuse(err, thread, i, "there is no such layer");
+        if (e->layer >= (int)a->n_layers) return refuse(err, thread, i, "there is no such layer");
         if (e->kernel != BN_PROF_NO_KERNEL || e->pass == BN_PROF_NO_PASS || e->brick >= BN_BRICK_KNOWN)
             continue;
-        size_t layer = e->layer >= 0 ? (size_t)e->layer : a->network.n_layers;
+        size_t layer = e->layer >= 0 ? (size_t)e->layer : a->n_layers;
         counts[(e->pass * n_rows + layer) * BN_BRICK_KNOWN + e->brick]++;
     }
-    return check_counts(a, thread, counts, err);
+    return check_counts(a, thread, counts, kinds, err);
 }
 
 static bn_status rule_counts(const struct audit *a, bn_error *err)
 {
-    uint64_t n_layers = (uint64_t)a->prof->n_passes * a->network.n_layers; /* 2^32 times 2^15 at most */
+    uint64_t n_layers = (uint64_t)a->prof->n_passes * a->n_layers; /* 2^32 times 2^15 at most */
     if (a->prof->n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "there is no pass");
     /* Also keeps a document that promises layers by the million from taking memory for them. */
     if (a->prof->trails[0].n < n_layers)
         return bn_fail(err, BN_ERR_MISMATCH, "%zu events cannot be those of %llu layers",
                        a->prof->trails[0].n, (unsigned long long)n_layers);
     size_t n = (size_t)(n_layers + a->prof->n_passes) * BN_BRICK_KNOWN;
+    struct kind kinds[2] = {{0}};
     uint32_t *counts = bn_alloc(n, sizeof *counts);
     bn_status status = counts != NULL ? BN_OK : bn_nomem(err);
     for (unsigned t = 0; t < a->prof->n_threads && status == BN_OK; t++) {
         memset(counts, 0, n * sizeof *counts);
-        status = count_events(a, t, counts, err);
+        status = count_events(a, t, counts, kinds, err);
     }
     bn_free(counts);
     return status;
@@ -381,7 +380,7 @@ bn_status bn_prof_audit(struct bn_prof_audit *out, const bn_json *document, bn_e
     bn_prof *prof = NULL;
     struct audit a = {.document = document};
     *out = (struct bn_prof_audit){.n_failed = 0};
-    BN_TRY(bn_prof_read(&prof, &a.network, document, err));
+    BN_TRY(bn_prof_read(&prof, &a.n_layers, document, err));
     a.prof = prof;
     for (size_t i = 0; i < BN_PROF_RULES; i++) {
         struct bn_prof_finding *f = &out->list[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the machine code of kernels in the program's own file and hashes it.
+ * Finds the machine code of kernels in the program's own file and hashes it; finds a kernel by its digest.
  */
 #define _GNU_SOURCE
 #include "lab/profile/code.h"
@@ -29,8 +29,8 @@ void bn_codes_put(bn_json *object, const struct bn_codes *codes)
 struct program {
     Elf *elf;
     Elf_Data *symbols;
-    size_t n_symbols;
-    uint64_t bias; /* of an address in memory over the one in the file */
+    size_t n_symbols, names; /* names: the section of the symbols' names */
+    uint64_t bias;           /* of an address in memory over the one in the file */
 };
 
 /* The program itself is the first object that is listed. */
@@ -49,20 +49,22 @@ static bn_status find_symbols(struct program *program, bn_error *err)
             continue;
         program->symbols = elf_getdata(s, NULL);
         program->n_symbols = header.sh_size / header.sh_entsize;
+        program->names = header.sh_link;
         if (program->symbols != NULL) return BN_OK;
     }
     return bn_fail(err, BN_ERR_UNSUPPORTED, "the program has no symbol table: it was stripped");
 }
 
-/* The bytes in the file of the function at an address in memory; NULL when no symbol begins there. */
-static const void *function_bytes(const struct program *program, uint64_t address, size_t *n)
+/* The bytes in the file of the function at out->bytes in memory; NULL when no symbol begins there. */
+static const void *find_function(struct bn_code *out, const struct program *program)
 {
     GElf_Sym symbol;
     GElf_Shdr header;
+    out->address = (uintptr_t)out->bytes - program->bias;
     for (size_t i = 0; i < program->n_symbols && i < INT32_MAX; i++) {
         if (gelf_getsym(program->symbols, (int)i, &symbol) == NULL) return NULL;
         if (GELF_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_size == 0 ||
-            symbol.st_value != address - program->bias)
+            symbol.st_value != out->address)
             continue;
         Elf_Scn *section = elf_getscn(program->elf, symbol.st_shndx);
         if (section == NULL || gelf_getshdr(section, &header) == NULL) return NULL;
@@ -70,7 +72,9 @@ static const void *function_bytes(const struct program *program, uint64_t addres
         uint64_t at = symbol.st_value - header.sh_addr;
         if (data == NULL || data->d_buf == NULL || at > data->d_size || symbol.st_size > data->d_size - at)
             return NULL;
-        *n = symbol.st_size;
+        const char *name = elf_strptr(program->elf, program->names, symbol.st_name);
+        snprintf(out->symbol, sizeof out->symbol, "%s", name != NULL ? name : "");
+        out->n_bytes = symbol.st_size;
         return (const char *)data->d_buf + at;
     }
     return NULL;
@@ -80,17 +84,16 @@ static bn_status read_kernels(struct bn_codes *codes, const struct program *prog
                               const struct bn_kernels *kernels, bn_error *err)
 {
     for (unsigned slot = 0; slot < BN_KERNEL_COUNT; slot++) {
-        uintptr_t address = (uintptr_t)bn_kernels_code(kernels, (enum bn_kernel)slot);
-        size_t n = 0;
-        const void *bytes = function_bytes(program, address, &n);
+        struct bn_code *code = &codes->list[slot];
+        code->bytes = (const void *)(uintptr_t)bn_kernels_code(kernels, (enum bn_kernel)slot);
+        const void *bytes = find_function(code, program);
         if (bytes == NULL)
             return bn_fail_in(err, BN_ERR_UNSUPPORTED, kernels->name[slot],
                               "the program's symbol table has no function at its address");
-        if (memcmp(bytes, (const void *)address, n) != 0)
+        if (memcmp(bytes, code->bytes, code->n_bytes) != 0)
             return bn_fail_in(err, BN_ERR_INTEGRITY, kernels->name[slot],
                               "the code in memory is not the code in the program's file");
-        codes->list[slot].n_bytes = n;
-        bn_sha256_hex(bytes, n, codes->list[slot].sha256);
+        bn_sha256_hex(bytes, code->n_bytes, code->sha256);
     }
     codes->kernels = kernels;
     return BN_OK;
@@ -115,4 +118,19 @@ bn_status bn_codes_read(struct bn_codes *codes, const struct bn_kernels *kernels
     if (program.elf != NULL) elf_end(program.elf);
     close(fd);
     return status;
+}
+
+bn_status bn_codes_find(const struct bn_code **out, struct bn_codes *codes, const char *digits, bn_error *err)
+{
+    size_t n = strlen(digits);
+    if (n < 8 || n > BN_SHA256_HEX - 1 || strspn(digits, "0123456789abcdef") != n)
+        return bn_fail(err, BN_ERR_ARG, "a digest has 8 to 64 hexadecimal digits (got '%.70s')", digits);
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+        BN_TRY(bn_codes_read(codes, bn_kernels_built(i), NULL, err));
+        for (*out = codes->list; *out < codes->list + BN_KERNEL_COUNT; ++*out)
+            if (strncmp((*out)->sha256, digits, n) == 0) return BN_OK;
+    }
+    return bn_hint(
+        bn_fail(err, BN_ERR_NOT_FOUND, "no kernel of this program has code with the digest %s", digits), err,
+        "use the build that measured: program.commit and program.binary_sha256 in the document name it");
 }

@@ -17,7 +17,10 @@
 
 struct bn_codes {
     const struct bn_kernels *kernels; /* NULL: nothing was read */
-    struct {
+    struct bn_code {
+        char symbol[64];
+        uint64_t address;  /* in the file's own numbering, as objdump prints it */
+        const void *bytes; /* in memory */
         size_t n_bytes;
         char sha256[BN_SHA256_HEX];
     } list[BN_KERNEL_COUNT];
@@ -28,6 +31,10 @@ struct bn_codes {
  * file is not what is in memory. */
 BN_MUST_CHECK bn_status bn_codes_read(struct bn_codes *codes, const struct bn_kernels *kernels,
                                       const char *path, bn_error *err);
+/* The code of a kernel of any instruction set of this program, also of those that the machine lacks, by the first
+ * digits of its digest; *codes holds it. BN_ERR_ARG for fewer than 8 digits, BN_ERR_NOT_FOUND, and the errors above. */
+BN_MUST_CHECK bn_status bn_codes_find(const struct bn_code **out, struct bn_codes *codes, const char *digits,
+                                      bn_error *err);
 /* Puts a member for each kernel: its sha256 and bytes. */
 void bn_codes_put(bn_json *object, const struct bn_codes *codes);
 

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "lab/kit/put_counts.h"
 #include "lab/stats/summary.h"
-#include "model/hparams.h"
 
 /* ---- rows of numbers ---- */
 
@@ -95,50 +94,6 @@ static bool has_names(const bn_json *array, const struct column *columns, size_t
     if (bn_json_size(array) != n) return false;
     for (size_t i = 0; i < n; i++)
         if (!bn_json_string(bn_json_at(array, i), &name) || strcmp(name, columns[i].name) != 0) return false;
-    return true;
-}
-
-/* ---- the network ---- */
-
-#define FLAG(name, field)                             \
-    {                                                 \
-        name, offsetof(struct bn_prof_network, field) \
-    }
-static const struct {
-    const char *name;
-    size_t offset;
-} FLAGS[] = {FLAG("sub_norms", sub_norms), FLAG("head_norms", head_norms), FLAG("input_norms", input_norms),
-             FLAG("post_norms", post_norms), FLAG("experts", has_experts)};
-
-static void put_network(bn_json *object, const bn_hparams *hp)
-{
-    const struct bn_prof_network network = {.sub_norms = hp->sub_norms,
-                                            .head_norms = hp->head_norms,
-                                            .input_norms = hp->input_norms,
-                                            .post_norms = hp->post_norms,
-                                            .has_experts = hp->experts.n != 0};
-    bn_json_put_u64(object, "layers", hp->n_layer);
-    for (size_t i = 0; i < BN_ARRAY_LEN(FLAGS); i++)
-        bn_json_put_bool(object, FLAGS[i].name, *(const bool *)((const char *)&network + FLAGS[i].offset));
-    bn_json *recurrent = hp->recurrence.n_taps != 0 ? bn_json_put_array(object, "recurrent") : NULL;
-    for (uint32_t i = 0; recurrent != NULL && i < hp->n_layer; i++)
-        if (bn_hparams_is_recurrent(hp, i)) bn_json_add_u64(recurrent, i);
-}
-
-static bool read_network(struct bn_prof_network *network, const bn_json *object)
-{
-    uint64_t n_layers, layer;
-    const bn_json *recurrent = bn_json_get(object, "recurrent");
-    if (!bn_json_u64(bn_json_get(object, "layers"), &n_layers) || n_layers == 0 || n_layers > INT16_MAX)
-        return false;
-    *network = (struct bn_prof_network){.n_layers = (uint32_t)n_layers, .has_recurrent = recurrent != NULL};
-    for (size_t i = 0; i < BN_ARRAY_LEN(FLAGS); i++)
-        *(bool *)((char *)network + FLAGS[i].offset) = bn_json_flag_of(object, FLAGS[i].name);
-    for (const bn_json *e = bn_json_first(recurrent); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_u64(e, &layer) || layer >= n_layers || layer / 64 >= BN_ARRAY_LEN(network->recurrent))
-            return false;
-        network->recurrent[layer / 64] |= 1ull << layer % 64;
-    }
     return true;
 }
 
@@ -257,7 +212,7 @@ static void put_events(bn_json *profile, const bn_prof *prof)
     }
 }
 
-bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *network, bn_error *err)
+bn_status bn_prof_put(bn_json *document, const bn_prof *prof, uint32_t n_layers, bn_error *err)
 {
     bn_json *profile = bn_json_put_object(document, "profile");
     bn_json_put_string(profile, "level", bn_prof_level_name(prof->level));
@@ -266,7 +221,7 @@ bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *
     bn_json_put_string(clock, "id", prof->clock.counter ? "counter" : "monotonic");
     bn_json_put_number(clock, "ns_per_tick", prof->clock.ns_per_tick);
     bn_json_put_u64(clock, "resolution_ticks", prof->resolution);
-    put_network(bn_json_put_object(profile, "network"), network);
+    bn_json_put_u64(bn_json_put_object(profile, "network"), "layers", n_layers);
     bn_json_put_u64(profile, "wall_ns", prof->wall_ns);
     bn_json_put_u64(profile, "dropped", bn_prof_dropped(prof));
     bn_json *bricks = bn_json_put_array(profile, "bricks"), *kernels = bn_json_put_array(profile, "kernels");
@@ -353,12 +308,13 @@ static const char *read_events(bn_prof *prof, const bn_json *p)
     return NULL;
 }
 
-static bn_status read_parts(bn_prof *prof, struct bn_prof_network *network, const bn_json *p, bn_error *err)
+static bn_status read_parts(bn_prof *prof, uint64_t *n_layers, const bn_json *p, bn_error *err)
 {
     const char *wrong = read_head(prof, p);
     prof->kernel_names = prof->own_kernel_names = bn_alloc(BN_KERNEL_COUNT, sizeof *prof->own_kernel_names);
     if (prof->kernel_names == NULL) return bn_nomem(err);
-    if (wrong == NULL && !read_network(network, bn_json_get(p, "network"))) wrong = "network";
+    if (!bn_json_u64(bn_json_path(p, "network.layers"), n_layers) || *n_layers == 0 || *n_layers > INT16_MAX)
+        wrong = "network";
     if (wrong == NULL) wrong = read_names(prof, bn_json_get(p, "bricks"), bn_json_get(p, "kernels"));
     if (wrong == NULL) wrong = read_passes(prof, p);
     if (wrong == NULL) wrong = read_events(prof, p);
@@ -366,10 +322,11 @@ static bn_status read_parts(bn_prof *prof, struct bn_prof_network *network, cons
     return bn_fail(err, BN_ERR_FORMAT, "the profile's %s is missing or malformed", wrong);
 }
 
-bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_json *document, bn_error *err)
+bn_status bn_prof_read(bn_prof **out, uint64_t *n_layers, const bn_json *document, bn_error *err)
 {
     const bn_json *p = bn_json_get(document, "profile"), *events = bn_json_get(p, "events");
     size_t n_threads = bn_json_size(events);
+    uint64_t any_layers;
     struct bn_prof_options options = {.n_threads = (unsigned)n_threads,
                                       .n_events = 1,
                                       .n_passes = bn_json_size(bn_json_get(p, "passes")) + 1};
@@ -387,7 +344,7 @@ bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_
         return bn_fail(err, BN_ERR_LIMIT, "the profile has %zu threads and up to %zu events on one",
                        n_threads, options.n_events);
     BN_TRY(bn_prof_open(out, &options, err));
-    bn_status status = read_parts(*out, network, p, err);
+    bn_status status = read_parts(*out, n_layers != NULL ? n_layers : &any_layers, p, err);
     if (status == BN_OK) {
         bn_prof_finalize(*out, (*out)->wall_ns);
     } else {

@@ -12,11 +12,10 @@
 #define BN_PROF_SCHEMA "bn.profile/1"
 #define BN_PROF_DOCUMENT_EVENTS 50000u /* most events in a document; it then fits what JSON is read up to */
 
-/* Puts the member "profile" (docs/explain/profiling.md) of a finalized profile of this network. Its "summary"
+/* Puts the member "profile" (docs/explain/profiling.md) of a finalized profile of a network with this many layers. Its "summary"
  * is made from the events and from nothing else. Events that are too many, or were given in nanoseconds, are
  * unavailable. */
-BN_MUST_CHECK bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *network,
-                                    bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_put(bn_json *document, const bn_prof *prof, uint32_t n_layers, bn_error *err);
 /* Puts the member "summary" alone. */
 BN_MUST_CHECK bn_status bn_prof_put_summary(bn_json *profile, const bn_prof *prof, bn_error *err);
 /* Adds what all documents say of a brick, and returns it; sum_ns: of all bricks. And of a kernel. */
@@ -24,18 +23,10 @@ bn_json *bn_prof_put_brick(bn_json *bricks, const char *name, enum bn_brick_cate
                            const struct bn_brick_stats *stats, uint64_t sum_ns);
 void bn_prof_put_kernel(bn_json *kernels, const char *name, const struct bn_prof_kernel_stats *stats);
 
-/* The network of a document. */
-struct bn_prof_network {
-    uint32_t n_layers;
-    bool sub_norms, head_norms, input_norms, post_norms; /* as in bn_hparams */
-    bool has_experts, has_recurrent;
-    uint64_t recurrent[8]; /* as in struct bn_recurrence */
-};
-
 /* Reads a document back: the clock, passes and events that it holds, finalized, as if just measured. Its
- * "summary" is ignored. BN_ERR_FORMAT when it is malformed or holds no events. *out is closed by
+ * "summary" is ignored. n_layers may be NULL. BN_ERR_FORMAT when it is malformed or holds no events. *out is closed by
  * bn_prof_close, before the document. */
-BN_MUST_CHECK bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_json *document,
+BN_MUST_CHECK bn_status bn_prof_read(bn_prof **out, uint64_t *n_layers, const bn_json *document,
                                      bn_error *err);
 
 /* What an event costs in a loop, in nanoseconds: two readings of the clock, and the write. The least of some batches

@@ -110,6 +110,7 @@ const char *bn_node_label(const struct bn_graph_node *node, char room[32]);
 struct bn_tree_style {
     bool wide;        /* also times and bytes of kernels, and what each thread did */
     bool ascii;       /* no other characters */
+    bool no_times;    /* nothing that differs from run to run */
     uint64_t wall_ns; /* each timed node's share of it is shown; 0: none */
 };
 

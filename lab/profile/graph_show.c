@@ -79,6 +79,7 @@ static void put_line(const struct tree *t, const struct bn_graph_node *node)
 {
     struct bn_buf *out = t->out;
     bool wide = t->style->wide, time = node->timed && (wide || node->kind != BN_NODE_KERNEL);
+    if (t->style->no_times) time = false;
     unsigned long long elements = node->elements;
     char room[32];
     bn_buf_puts(out, bn_node_label(node, room));

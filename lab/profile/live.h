@@ -108,16 +108,18 @@ BN_MUST_CHECK bn_status bn_live_open(struct bn_live **out, bn_session *session,
                                      const struct bn_live_options *options, bn_error *err);
 /* Detaches the profile and removes the file; before the session is closed. NULL is accepted. */
 void bn_live_close(struct bn_live *live);
+/* Adds the last pass of a profile to the sums; measured: and what its bricks and kernels, folded, add up to. */
+void bn_live_count(struct bn_live_sums *sums, const bn_prof *prof, bool measured);
 /* Publishes the load; by the thread that runs passes, while none runs. NULL is accepted. */
 void bn_live_set_load(struct bn_live *live, const struct bn_live_load *load);
 
 /* ---- reading (live_read.c) ---- */
 
 struct bn_live_snapshot {
-    struct bn_live_head head;         /* its texts are on one line */
-    const struct bn_kernels *kernels; /* of its isa */
-    bool has_ended;                   /* the process has ended, or has closed the file */
-    uint64_t updated_ns, read_ns;     /* CLOCK_MONOTONIC: by the process, and by this one */
+    struct bn_live_head head;        /* its texts are on one line */
+    const char *const *kernel_names; /* of its isa */
+    bool has_ended;                  /* the process has ended, or has closed the file */
+    uint64_t updated_ns, read_ns;    /* CLOCK_MONOTONIC: by the process, and by this one */
     struct bn_live_load load;
     struct bn_live_sums sums;
     uint64_t pass_number; /* of the pass in `pass`, from 1 on */

@@ -168,7 +168,7 @@ static bn_status take_pass(struct bn_live_snapshot *out, const struct bn_live_re
     bn_prof *prof = out->pass;
     prof->clock = (struct bn_tick_clock){true, h->ns_per_tick};
     prof->epoch = h->epoch;
-    prof->kernel_names = out->kernels->name;
+    prof->kernel_names = out->kernel_names;
     prof->passes[prof->n_passes++] = body->pass;
     bool ok = true;
     for (unsigned t = 0; t < h->n_threads; t++, events += h->max_events)
@@ -192,7 +192,7 @@ bn_status bn_live_read(struct bn_live_snapshot *out, struct bn_live_reader *r, b
     out->load = body->load;
     out->sums = body->sums;
     out->pass_number = body->pass_number;
-    out->kernels = bn_kernels_find(r->head.isa);
+    out->kernel_names = bn_kernels_find(r->head.isa)->name;
     bn_status status = body->pass_number != 0 ? take_pass(out, r, body, err) : BN_OK;
     if (status != BN_OK) bn_live_release(out);
     return status;

@@ -84,22 +84,8 @@ static void copy_events(struct bn_live *live)
     live->body->pass = live->prof->passes[0];
 }
 
-static void count_pass(struct bn_live *live, uint64_t now, uint64_t pass_ns)
+static void sum_up(struct bn_live_sums *sums, const bn_prof *prof)
 {
-    struct bn_live_sums *sums = &live->body->sums;
-    const struct bn_prof_pass *pass = &live->prof->passes[0];
-    live->body->updated_ns = bn_clock_ns();
-    sums->wall_ns = now;
-    sums->n_passes++;
-    sums->n_tokens += pass->n_tokens;
-    sums->n_logits += pass->n_logits;
-    sums->passes_ns += pass_ns;
-}
-
-static void copy_sums(struct bn_live *live)
-{
-    const bn_prof *prof = live->prof;
-    struct bn_live_sums *sums = &live->body->sums;
     sums->n_measured++;
     sums->dropped = bn_prof_dropped(prof);
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
@@ -109,15 +95,27 @@ static void copy_sums(struct bn_live *live)
     sums->wait_ns = sums->bricks[BN_BRICK_BARRIER_WAIT].exclusive_ns;
     sums->bricks_ns = 0;
     for (unsigned t = 0; t < prof->n_threads; t++) {
-        sums->n_parts += prof->trails[t].n > 0;
+        const struct bn_prof_trail *trail = &prof->trails[t];
+        sums->n_parts += trail->n > 0 && trail->events[trail->n - 1].pass + 1u == prof->n_passes;
         sums->bricks_ns += prof->trails[t].inside_ns[0]; /* what all its bricks took */
     }
 }
 
-/* The sums, and from time to time the events, of a pass that was measured. */
+void bn_live_count(struct bn_live_sums *sums, const bn_prof *prof, bool measured)
+{
+    const struct bn_prof_pass *pass = &prof->passes[prof->n_passes - 1];
+    uint64_t begin = bn_prof_ns(prof, pass->begin);
+    sums->wall_ns = bn_prof_ns(prof, pass->end);
+    sums->n_passes++;
+    sums->n_tokens += pass->n_tokens;
+    sums->n_logits += pass->n_logits;
+    sums->passes_ns += sums->wall_ns > begin ? sums->wall_ns - begin : 0;
+    if (measured) sum_up(sums, prof);
+}
+
+/* From time to time the events of a pass that was measured. */
 static void copy_pass(struct bn_live *live, uint64_t now)
 {
-    copy_sums(live);
     if (live->copies_next && fits(live)) {
         copy_events(live);
         live->copied_ns = now;
@@ -159,7 +157,8 @@ static void publish(void *user, bn_prof *prof)
         follow_median(live, (double)(now - begin));
         bn_prof_fold(prof);
         uint64_t sequence = begin_write(live->body);
-        count_pass(live, now, now - begin);
+        live->body->updated_ns = bn_clock_ns();
+        bn_live_count(&live->body->sums, prof, !prof->rests);
         if (!prof->rests) copy_pass(live, now);
         end_write(live->body, sequence);
         if (!prof->rests) choose_skip(live);

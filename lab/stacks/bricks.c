@@ -147,10 +147,9 @@ static void put_about(bn_json *about, const bn_json *document)
 
 bn_status bn_stacks_from_profile(bn_stacks **out, const bn_json *document, bn_error *err)
 {
-    struct bn_prof_network network;
     bn_prof *prof = NULL;
     *out = NULL;
-    BN_TRY(bn_prof_read(&prof, &network, document, err));
+    BN_TRY(bn_prof_read(&prof, NULL, document, err));
     bn_status status = bn_stacks_open(out, "ns", "bricks", err);
     if (status == BN_OK) status = bn_bricks_add(*out, 0, prof, err);
     if (status == BN_OK) put_about((*out)->about, document);

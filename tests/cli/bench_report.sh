@@ -172,7 +172,7 @@ sed -i 's/"warmup":0,"samples": \[/&9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 9e9,
 form text -o "$tmp/machines" "$tmp/one.json" "$tmp/two.json"
 sed -n '/^Machines side by side/,/^$/p' "$tmp/machines" >"$tmp/side"
 check 'two machines are side by side' has "$tmp/side" 'B'
-check 'with the medians of both' test "$(grep -cE '^ +ns_per_token +[0-9.]+ [mu]?s +[0-9.]+ [mu]?s$' "$tmp/side")" -gt 0
+check 'with the medians of both' test "$(grep -cE '^ +rate +[0-9.]+ tok/s +[0-9.]+ tok/s$' "$tmp/side")" -gt 0
 check 'none is left out' has_not "$tmp/side" 'not shown'
 
 # ---- files of a build server ----

@@ -24,12 +24,11 @@ refused() { # TITLE PATTERN LINE...
 refused 'an unknown key' "line 3: unknown key 'framework.iteration'" 'framework:' '  seed: 1' '  iteration: 3'
 says 4 'the key that is meant' 'did you mean framework.iterations' suite --dry-run "$tmp/suite.yaml"
 refused 'an unknown section' "line 2: unknown key 'frame.iterations'" 'frame:' '  iterations: 3'
-refused 'a text in place of a number' 'line 2: framework.iterations must be .* \(got .many.\)' 'framework:' '  iterations: many'
-refused 'a number in quotes' 'line 2: framework.iterations: "3" is text' 'framework:' '  iterations: "3"'
-refused 'a number out of range' 'line 2: framework.iterations must be (a whole number )?between 1 and 10000' 'framework:' '  iterations: 0'
+refused 'a text in place of a number' 'line 2: framework.iterations: --reps must be .* \(got .many.\)' 'framework:' '  iterations: many'
+refused 'a number out of range' 'line 2: framework.iterations: --reps must be (a whole number )?between 1 and 10000' 'framework:' '  iterations: 0'
 refused 'a list in place of a value' 'line 2: framework.iterations: a list' 'framework:' '  iterations: [1, 2]'
-refused 'an invalid number in a list' "line 2: inference.depths: 'x' is not" 'inference:' '  depths: [0, x]'
-refused 'a value that is not in the list' "line 2: framework.parts: 'walk' is not one of" 'framework:' '  parts: [run, walk]'
+refused 'an invalid number in a list' "line 2: inference.depths: --depth: 'x' is not" 'inference:' '  depths: [0, x]'
+refused 'a value that is not in the list' "line 2: framework.parts: --parts: 'walk' is not one of" 'framework:' '  parts: [run, walk]'
 refused 'a duplicate key' "line 3: duplicate key 'framework.seed' \(first in line 2\)" 'framework:' '  seed: 1' '  seed: 2'
 refused 'a duplicate section' "line 3: duplicate section 'framework'" 'framework:' '  seed: 1' 'framework:' '  iterations: 2'
 refused 'an alias of nothing' 'line 3: not YAML: found undefined alias' 'framework:' '  seed: 1' '  iterations: *a'
@@ -41,7 +40,7 @@ refused 'a list as the file' 'line 1: expected a section' '- framework'
 refused 'an empty value' 'line 2: an empty value' 'framework:' '  seed:'
 refused 'an empty file' 'the file has no sections' ''
 refused 'what is not YAML' 'line [23]: not YAML' 'framework:' '  seed: [1'
-refused 'a confidence in per cent' 'line 2: framework.confidence_level must be between 0.51 and 0.9999' 'framework:' '  confidence_level: 95'
+refused 'a confidence in per cent' 'line 2: framework.confidence_level: --confidence must be between 51 and 99.99' 'framework:' '  confidence_level: 95'
 refused 'a duplicate model' "inference.models: 'a' is a duplicate" 'inference:' '  models: [a, a]'
 { echo 'framework:'; head -c 70000 /dev/zero | tr '\0' '#'; } >"$tmp/large.yaml"
 status 4 'refused: a huge file' suite --dry-run "$tmp/large.yaml"
@@ -85,15 +84,17 @@ reporting:
 YAML
 suite --dry-run "$tmp/published.yaml" >"$tmp/plan"
 check 'a published file is understood: run' has "$tmp/plan" \
-    '^bn-bench run --json --reps 1000 --warmup 100 --confidence 95 --n-prompt 512,1024,2048,4096 --concurrent 1,8,16,32,64 >run-built-in.json$'
+    '^bn-bench run --json --reps 1000 --warmup 100 --confidence 95 --sequences 1,8,16,32,64 --n-prompt 512,1024,2048,4096 >run-built-in.json$'
 check 'a published file is understood: quant' has "$tmp/plan" \
     '^bn-bench quant --json --shape 1024x1024 --shape 2048x2048 --shape 4096x4096 >quant.json$'
 check 'it has four parts' equal "$(wc -l <"$tmp/plan")" 4
-says 0 'a key that selects nothing is named with its line' \
-    'line 19: hardware.platforms has no effect: a suite measures this machine' suite --dry-run "$tmp/published.yaml"
-check 'each of them once' equal "$(grep -c 'line [0-9]*: .* has no effect: ' "$tmp/tap")" 11
+says 0 'keys that select nothing are named with the reason' \
+    'hardware.platforms, hardware.devices \(a suite measures this machine' suite --dry-run "$tmp/published.yaml"
+suite --dry-run "$tmp/published.yaml" 2>"$tmp/warned" >"$tmp/plan"
+check 'all of them in one warning' equal "$(sed 's/name its file in inference.models//' "$tmp/warned" | grep -oE '(memory|quantization|inference|hardware|reporting)\.[a-z_]+_?[a-z]*' | wc -l)" 11
+check 'one line' equal "$(wc -l <"$tmp/warned")" 1
 config 'reporting:' '  charts: [1, any]' '  upload_results: true'
-says 0 'whatever its value is' 'line 3: reporting.upload_results has no effect: bn-bench opens no connection' \
+says 0 'whatever its value is' 'reporting.upload_results \(bn-bench opens no connection\)' \
     suite --dry-run "$tmp/suite.yaml"
 
 config 'framework:' '  parts: [run, memory]' '  iterations: 2' '  warmup_iterations: 0' '  min_time_seconds: 0' \
@@ -114,10 +115,90 @@ cp "$tmp/suite.yaml" "$tmp/first.yaml"
 config 'framework:' '  parts: run' '  iterations: 2' '  warmup_iterations: 0' 'inference:' "  models: [$nano, $other]" \
     '  sequence_lengths: 4' '  decode_lengths: 2' '  busy_processes: 1' 'hardware:' '  threads: 1'
 says 0 'rates next to busy processes have a column' '^model +params +decode +next to busy +prompt' suite -q -o "$tmp/busy" "$tmp/suite.yaml"
-mv "$tmp/first.yaml" "$tmp/suite.yaml"
+cp "$tmp/first.yaml" "$tmp/suite.yaml"
 check 'without them there is none' has "$tmp/first" '^model +params +decode +prompt +first token$'
 
+# ---- cases: any command ----
+
+config 'framework:' '  timeout_seconds: 100' 'inference:' "  models: [built-in, $other]" 'cases:' \
+    "  make: fixtures gen --size nano -o $tmp/made" \
+    "  made: run -p 0 -n 2 -t 1 -r 2 -m $tmp/made/nano-bitnet-b1.58-i2_s-42.gguf" \
+    '  each: run -m MODEL -p 0 -n "2" -t 1 -r 2' \
+    "  mine: cmd -r 3 --name mine --extract 'rate=rate ([0-9]+):higher' -- echo 'rate  7' 'rate 7'" \
+    '  reference: crossval bench --ref bn -p 4 -n 2 --reps 2 --positions 0' \
+    '  set?: run --isa neon -p 0 -n 2 -r 2' '  suite?: run -m /nowhere/model.gguf'
+suite --dry-run "$tmp/suite.yaml" >"$tmp/plan"
+check 'a case is a command of bn-bench' has "$tmp/plan" "^bn-bench run --json -p 0 -n 2 -t 1 -r 2 -m $tmp/made/.*>made.json$"
+check 'or another program' has "$tmp/plan" '^bn-fixtures gen --size nano .*>make.json$'
+check 'whose document is asked for' has "$tmp/plan" '^bn-crossval bench --json --ref bn .*>reference.json$'
+check 'quotes make one word' has "$tmp/plan" "-- echo 'rate  7' 'rate 7' >mine.json$"
+check 'MODEL is each of the models' equal "$(grep -c '>each-' "$tmp/plan")" 2
+check 'the built-in one without -m' has "$tmp/plan" '^bn-bench run --json -p 0 -n 2 -t 1 -r 2 >each-built-in.json$'
+check 'with cases alone, no other part runs' equal "$(wc -l <"$tmp/plan")" 8
+case $(uname -m) in x86_64) skipped=skipped ;; *) skipped='skipped|measured' ;; esac
+status 0 'a suite of cases runs' suite -q -o "$tmp/cases" "$tmp/suite.yaml"
+cp "$tmp/tap" "$tmp/first"
+check 'a step is done' has "$tmp/first" '^\[1/8\] make +done in '
+check 'an instruction set that is not there is skipped' has "$tmp/first" "^\[7/8\] set +($skipped)"
+check 'a file, too, with the reason' has "$tmp/first" '^\[8/8\] suite~2 +skipped: /nowhere/model.gguf: cannot open'
+check 'each case has a row' has "$tmp/first" '^each nano-llama-i2_s-42 +[0-9.]+ k '
+check 'the document of all has the medians' python3 - "$tmp/cases/suite.json" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1]))
+s = {(x["test"], x["metric"]): x["samples"] for x in d["series"]}
+assert s[("mine: mine", "rate")] == [7], s
+assert any(t.startswith("reference: ") for t, _ in s) and ("made: decode n=2 d=0 t=1", "ns_per_token") in s, s
+assert [p["state"] for p in d["parts"]][0] == "done"
+PY
+says 0 'it is compared like any other' '^mine: mine$' "$bench" compare "$tmp/cases/suite.json" "$tmp/cases/suite.json"
+suite -q -o "$tmp/cases" "$tmp/suite.yaml" >"$tmp/second"
+check 'what depends on nothing else is reused' equal "$(grep -c reused "$tmp/second")" 3
+check 'other programs run again' equal "$(grep -cE '\] (mine|reference) .* measured in' "$tmp/second")" 2
+printf x >>"$tmp/made/nano-bitnet-b1.58-i2_s-42.gguf"
+sed -i '/make:/d' "$tmp/suite.yaml"
+suite -q -o "$tmp/cases" "$tmp/suite.yaml" >"$tmp/third"
+check 'a model that changed is measured again' has "$tmp/third" '\] made +(measured|FAILED)'
+sed 's/suite?:/suite:/' "$tmp/suite.yaml" >"$tmp/failed.yaml"
+says 1 'without ? what is missing fails' '\] suite~2 +FAILED: /nowhere' suite -q -o "$tmp/cases" "$tmp/failed.yaml"
+config 'cases:' '  bad?: cmd -r 1 --warmup 0 -- false'
+says 1 'a negative result fails with ?, too' 'bad +FAILED: .*failed with status 1' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
+config 'cases:' '  peer?: crossval bench --ref no-such-engine -p 4 -n 2 --reps 2 --positions 0'
+says 0 'a reference that is not set up is skipped' 'peer +skipped: no-such-engine: not found' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
+mkdir "$tmp/same" && cp "$nano" "$tmp/same"
+config 'inference:' "  models: [$nano, $tmp/same/${nano##*/}]" 'cases:' "  text: [run -p 0 -n 2 -t 1 -r 2 --score $tmp/text -m MODEL]"
+head -c 300 fixtures/validation.txt >"$tmp/text"
+status 0 'files of one name are two parts' suite -q -o "$tmp/text.d" "$tmp/suite.yaml"
+check 'each has a document' test -s "$tmp/text.d/text-nano-bitnet-i2_s-42~2.json"
+suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
+check 'both are reused' equal "$(grep -c reused "$tmp/again")" 2
+head -c 200 fixtures/validation.txt >"$tmp/text"
+suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
+check 'unless a file that an argument names changed' equal "$(grep -c reused "$tmp/again")" 0
+sed -Ei 's/"used_cpus": [0-9.e+-]+/"used_cpus": 1.9/' "$tmp/text.d/"text-*.json
+suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
+check 'a suite of contended documents is contended' has "$tmp/text.d/suite.json" '"result_class": "contended"'
+config 'cases:' '  late?: cmd -r 1 -- sleep 300' 'framework:' '  timeout_seconds: 1'
+says 0 'a time limit skips, too' 'late +skipped: ran into the time limit' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
+config 'cases:' '  gone?: nothing here'
+says 0 'a program that is not there is skipped' 'gone +skipped: there is no program bn-nothing' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
+refused 'a quote that is open' 'line 2: cases.x: .* is not closed' 'cases:' "  x: run -p 'a"
+refused 'an option that a command does not have' "line 2: cases.x: unknown option '--n-promt'" 'cases:' '  x: run --n-promt 4'
+refused 'a target without a number' "line 2: targets.peak_memory_mib: --target 'memory<=lessMiB'" 'targets:' '  peak_memory_mib: less'
+refused 'a section in a case' 'line 3: nested too deep' 'cases:' '  x:' '    y: run'
+config 'framework:' '  parts: [limits, score, serve, train, crossval]' 'hardware:' '  threads: 1' '  price_per_hour: 0.5' \
+    'inference:' "  models: $nano"
+suite --dry-run "$tmp/suite.yaml" >"$tmp/plan"
+check 'more parts have command lines of their own' equal "$(cut -d' ' -f1,2 "$tmp/plan" | xargs)" \
+    'bn-bench limits bn-bench run bn-bench serve bn-bench train bn-crossval bench'
+config 'framework:' '  parts: run' '  iterations: 2' 'inference:' "  models: $nano" '  sequence_lengths: 4' '  decode_lengths: 2' \
+    'hardware:' '  threads: 1' '  price_per_hour: 0.5' 'targets:' '  price_per_million_tokens: 1e9' '  joules_per_token: 1e-9'
+says 1 'price and energy can be targets' 'target missed  energy fastest<=1e-9J' suite -q -o "$tmp/price" "$tmp/suite.yaml"
+check 'the price is met' python3 -c 'import json, sys
+assert json.load(open(sys.argv[1]))["targets"][0]["met"]' "$tmp/price/run-nano-bitnet-i2_s-42.json"
+
 # ---- what did not change is reused ----
+
+cp "$tmp/first.yaml" "$tmp/suite.yaml"
 
 suite -q -o "$tmp/results" "$tmp/suite.yaml" >"$tmp/second"
 check 'unchanged parts are reused, with their time' equal "$(grep -cE '^\[./3\] .* reused, measured at 20[0-9-]+T[0-9:]+Z$' "$tmp/second")" 3
@@ -158,6 +239,25 @@ says 1 'a part that takes too long' 'FAILED: .*time limit' suite -q -o "$tmp/lat
 config 'framework:' '  parts: memory' '  min_time_seconds: 0' 'memory:' '  filter: "latency 4 KiB"' 'targets:' '  first_token_ms: 1'
 says 4 'a target without a measurement' 'targets.first_token_ms needs the part run' suite -q -o "$tmp/nothing" "$tmp/suite.yaml"
 
+# ---- the table of a machine ----
+
+says 0 'the suite of a machine is valid' '^bn-bench run --json -m .* --isa avx2 >avx2.json$' suite --dry-run baselines/machine.yaml
+config 'cases:' "  one: run -p 4 -n 2 -t 1 -r 2 -m $nano" '  two?: run --isa neon -m /nowhere' '  three?: crossval bench --ref bn -p 4 -n 2 --reps 2 --positions 0'
+export BN_BASELINES=$tmp/base BN_MACHINE_OUT=$tmp/machine
+status 0 'ci/machine.sh measures, and writes the page' ci/machine.sh "$tmp/suite.yaml"
+kept=$(ls "$tmp"/base/*/machine/suite.json)
+check 'the page has a column for this machine' has "$tmp/base/machines.md" '^\| one: decode n=2 d=0 t=1 \| rate \| [0-9.]+ tok/s \|$'
+mkdir -p "$tmp/base/other-64cpu-ffff/machine"
+sed 's/"key": "[^"]*"/"key": "ffff"/; s/"label": "[^"]*cpu-[^"]*"/"label": "other-64cpu-ffff"/' "$kept" >"$tmp/base/other-64cpu-ffff/machine/suite.json"
+status 0 'the page alone' ci/machine.sh page
+check 'another machine is next to it' has "$tmp/base/machines.md" '^\| one: prompt n=4 d=0 t=1 b=[0-9]+ \| rate \| [0-9.]+ tok/s \| [0-9.]+ tok/s \|$'
+check 'both are named' has "$tmp/base/machines.md" '^\| B \| other-64cpu-ffff '
+says 0 'the folder is not one of ledgers' 'no run is saved' "$bench" baseline list --ledger "$tmp/base"
+config 'cases:' '  one: run -m /nowhere'
+status 1 'a case that fails: its exit code' ci/machine.sh "$tmp/suite.yaml"
+check 'and nothing is kept' grep -q '"one: decode' "$kept"
+unset BN_BASELINES BN_MACHINE_OUT
+
 # ---- several machines ----
 
 run=$tmp/results/run-nano-bitnet-i2_s-42.json
@@ -166,10 +266,10 @@ sed 's/"key": "[^"]*"/"key": "ffff"/; s/"label": "[^"]*cpu-[^"]*"/"label": "anot
 check 'machines side by side: a table' has "$tmp/machines" '^Machines side by side$'
 check 'the finding names them' has "$tmp/machines" 'another-machine-64cpu-ffff\)'
 check 'each machine has a column' has "$tmp/machines" '^B +another-machine-64cpu-ffff +[0-9]+ +[0-9.]+ GiB'
-check 'a row for each series, in 80 columns' has "$tmp/machines" '^decode n=3 d=0 t=1 +ns_per_token +[0-9.]+ [mu]s +[0-9.]+ [mu]s$'
+check 'a row for each series, in 80 columns' has "$tmp/machines" '^decode n=3 d=0 t=1 +rate +[0-9.]+ tok/s +[0-9.]+ tok/s$'
 sed 's/ n=3 / n=4 /g' "$tmp/far.json" >"$tmp/farther.json"
 "$bench" report "$run" "$tmp/farther.json" >"$tmp/machines"
-check 'what a machine did not measure is a dash' has "$tmp/machines" '^decode n=4 d=0 t=1 +ns_per_token +- +[0-9.]+ [mu]s$'
+check 'what a machine did not measure is a dash' has "$tmp/machines" '^decode n=4 d=0 t=1 +rate +- +[0-9.]+ tok/s$'
 lacks 'documents of one machine have no such table' 'Machines side by side' "$bench" report "$run" "$run"
 "$bench" report --format html -o "$tmp/machines.html" "$run" "$tmp/far.json"
 check 'the page has it' has "$tmp/machines.html" '<h2 id="medians">'

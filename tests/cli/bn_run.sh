@@ -153,10 +153,19 @@ is 'and it must not be missing' 1 'FAIL  replay                required by the p
 # ---- variables and options of other toolchains' scripts ----
 is 'BITNET_TRACE_TIMING prints a line for each token' 0 3 bash -c "BITNET_TRACE_TIMING=1 '$bin/bn-run' -q -m '$model' -p x -n 3 2>&1 >/dev/null |
     grep -cE '^timing: embed_us=[0-9.]+ forward_us=[0-9.]+ logits_us=[0-9.]+ sample_us=[0-9.]+ total_us=[0-9.]+$'"
+is 'and before them the time of the tokenizer' 0 1 bash -c "'$bin/bn-run' -q -m '$model' -p x -n 2 --timing 2>&1 >/dev/null | head -n 1 | grep -cE '^timing: tokenize_us=[0-9.]+ tokens=[1-9][0-9]*$'"
+is 'which JSON has too' 0 1 bash -c "'$bin/bn-run' -q -m '$model' -p x -n 1 --json | grep -cE '\"tokenize_ns\": [1-9][0-9]*,$'"
+is 'but not of tokens that were given' 0 2 bash -c "'$bin/bn-run' -q -m '$model' --tokens 1,2 -n 1 --json | grep -cE '\"tokenize_ns\": (null,|\"the prompt was given as tokens\")$'"
 is 'and with 0 none' 1 0 bash -c "BITNET_TRACE_TIMING=0 '$bin/bn-run' -q -m '$model' -p x -n 3 2>&1 >/dev/null | grep -c timing"
 is 'BITNET_TRACE_QUANT names the kernels of the receipt' 0 "$(run -p x -n 2 --receipt "$tmp/k.json" >/dev/null
     sed -nE 's/^ *"name": "([a-z0-9_]+_(ref|avx2|avxvnni|avx512vnni|avx512vbmi|amx|neon))".*/\1/p' "$tmp/k.json" | sort -u)" \
     bash -c "BITNET_TRACE_QUANT=1 '$bin/bn-run' -q -m '$model' -p x -n 2 2>&1 >/dev/null | sed -nE 's/^quant_dispatch: kernel=([^ ]+) calls=[1-9][0-9]* .*/\1/p' | sort -u"
+# sums: "equal" when the calls of kernels that multiply ternary weights are as many by tensors as by kernels
+sums() { awk '/ kernel=(ternary|t5|columns)/ { split($0, c, "calls="); n[/ tensor=/] += c[2] + 0; seen += / tensor=.* type=I2_S / } END { print (n[0] == n[1] && seen > 0) ? "equal" : n[0] "/" n[1] }'; }
+for repack in never always; do
+    is "each kernel with its tensors, --repack $repack" 0 equal echo "$("$bin/bn-run" -q -p 'To be or' -n 4 --kernels --repack $repack 2>&1 >/dev/null | sums)"
+done
+is 'every matrix is there' 0 43 bash -c "'$bin/bn-run' -q -p x -n 1 --kernels 2>&1 >/dev/null | sed -n 's/^quant_dispatch: tensor=\([^ ]*\) type=[A-Z0-9_]* kernel=.*/\1/p' | sort -u | wc -l"
 is 'a file with them' 0 '' env OUT="$bin" PHASE1_OUT="$tmp/phase1.txt" ci/phase1-quant-probe.sh
 is 'has facts and kernels' 0 3 grep -c '^#' "$tmp/phase1.txt"
 is 'threads from RAYON_NUM_THREADS' 0 1 bash -c "RAYON_NUM_THREADS=1 '$bin/bn-run' -q -m '$model' -p x -n 1 --json | sed -n 's/^ *\"threads\": //p' | tr -d ,"

@@ -38,6 +38,9 @@ for age in old new; do
     check "$age server: the likeliest next tokens" equal "$(list ids)" 7,0,1
     check "$age server: their log-probabilities" equal "$(list logprobs | tr , '\n' | awk '{ printf "%.4f ", $1 }')" \
         "-0.6931 -1.3863 -2.0794 "
+    ask '"op": "bench", "prompt": 8, "decode": 2, "threads": 1' >"$tmp/said"
+    check "$age server: the times that it measured, and no memory" equal \
+        "$(member prompt_ns) $(member decode_ns) $(member peak_bytes)" "4000000 500000 null"
     reference_end
     stop_server
 done

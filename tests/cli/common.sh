@@ -214,6 +214,9 @@ done <<'END'
 4|/: is a directory, not a file|bn-bench report /
 4|hint: the file is cut off or damaged|head -c 5000 "$OLDPWD/fixtures/built-in-i2_s.gguf" >cut.gguf; bn-run inspect -m cut.gguf
 2|hint: if it is a model: -m a.gguf|bn-run inspect a.gguf
+3|hint: did you mean list?|bn-download lst
+3|hint: did you mean keygen?|bn-verify-receipt keygn
+2|hint: did you mean sign?|bn-verify-receipt sing r.json
 2|--jsonl reads standard input|bn-run tokenize --jsonl -p x
 2|A or B is missing|bn-bench compare a.json
 2|BEFORE or AFTER is missing|bn-flamegraph diff a.json

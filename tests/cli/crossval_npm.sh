@@ -61,6 +61,16 @@ for kind in "deep:gemma3:" "deep:gemma3:--window 16" "deep:gemma3:--window 8 --p
             fails "$bin/crossval/bn-compare-logits" "$tmp/engine.f32" "$tmp/peer.f32" "${close[@]}"
     fi
 done
+# Speed, memory and agreement, the text and its tokens included.
+bench=$("$bin/bn-crossval" bench -m "$(echo "$tmp"/tiny-bitnet-tq2_0-*.gguf)" --ref "node $bridge" -p 8 -n 4 --reps 2 --threads 1 --positions 64 --json)
+check "bn-crossval bench: every figure, and nearly the same tokens" python3 - <<END
+import json
+doc = json.loads(r"""$bench""")
+found = {(s["test"].split(" ")[0], s["metric"]): s["samples"] for s in doc["series"] if "reference" in s["test"]}
+assert len(found) == 7 and found["process", "peak_rss_bytes"][0] > 32 << 20, found
+assert found["text", "agreement"][0] >= 0.9 and 0 < found["text", "kld"][0] < 0.002, found
+assert [r["status"] for r in doc["references"][0]["rungs"] if r["rung"] == "tokens"] == ["pass"], doc["references"]
+END
 generate llama f16 # whose tokens are compared next
 model=$(echo "$tmp"/tiny-llama-f16-*.gguf)
 good "\"op\": \"open\", \"model\": \"$model\", \"threads\": 1" >/dev/null

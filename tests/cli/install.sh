@@ -50,7 +50,7 @@ text() { "$@" "$model" 'ROMEO:' 16 2>/dev/null | sed '$d'; } # without the line 
 build() { # compiler, language, options of pkg-config...
     local compiler=$1 language=$2 program
     shift 2
-    for program in generate embed verify; do
+    for program in generate embed profile; do
         # shellcheck disable=SC2046
         "$compiler" -x "$language" $program.c -x none -Wall -Wextra -Werror $(pkg-config "$@" --cflags --libs bn) -o $program || return
     done
@@ -87,11 +87,18 @@ if command -v python3 >/dev/null; then
     bn-run embed -q --pooling mean --similarity 'Peace.' 'War.' >similar
     for language in c py; do
         run() { if [ "$language" = c ]; then "./$1" "$model" "${@:2}"; else BN_LIBRARY=$shared python3 "$1.py" "$model" "${@:2}"; fi; }
-        says 0 "verify.$language repeats the chain of a receipt" '^verified$' run verify 'ROMEO:' 16 "$chain"
-        says 1 "and reports another one" '^the chain differs$' run verify 'ROMEO:' 15 "$chain"
+        says 0 "generate.$language repeats the chain of a receipt" '^verified$' run generate 'ROMEO:' 16 "$chain"
+        says 1 "and reports another one" '^the chain differs$' run generate 'ROMEO:' 15 "$chain"
         check "embed.$language compares two texts as bn-run does" grep -q "$(printf %.3f "$(run embed 'Peace.' 'War.')")" similar
     done
 fi
+# The tree of profile.c is the one of bn-bench profile --graph structure, without what the library's caller does.
+./profile "$nano" 'ROMEO:' >profiled
+says 0 "profile.c prints bricks" '^QkvProjection +1 times +[0-9.]+ us +[0-9.]+ GB/s$' cat profiled
+for line in 'Pass 0' '  Layer 0' '    DownProjection' '      ternary_gemm_[a-z0-9]+'; do says 0 "and a tree: $line" "^$line  [0-9.]+ us\$" cat profiled; done
+bricks() { grep -oE "$1" "$2" | grep -E '[A-Z]' | grep -vE 'Pass|Team|BarrierWait|LmHead|Sampling' | tr -d '|` -' | xargs; }
+bn-bench profile -q -m "$nano" -p 6 -n 1 -r 1 --graph structure --ascii --level kernel >expected_tree
+check "with the bricks of a pass up to the head" equal "$(bricks '^ +[A-Z][A-Za-z]+( 0)?' profiled) RmsNorm" "$(bricks '^[| \`-]+[A-Z][A-Za-z]+( 0)?' expected_tree)"
 # libbn.so exports exactly what bn.h declares; libbn.a has it too.
 grep -oE '\bbn_[a-z0-9_]+\(' "$tmp/usr/include/bn.h" | tr -d '(' | grep -v '_fn$' | sort -u >declared
 nm -D --defined-only "$shared" | awk '{ print $3 }' | sort -u >exported

@@ -71,6 +71,8 @@ survives "bn-run detokenize" 0 "$run" detokenize --tokens 845,25
 survives "bn-run score" 0 "$run" score -m "$model" --tokens 1,2,3,4
 survives "bn-run logits --digest" 0 "$run" logits -m "$model" --tokens 1,2 --digest
 survives "bn-run inspect" 0 "$run" inspect -m "$model"
+{ head -c -256 "$root/fixtures/shakespeare-5m-i2_s.gguf" && head -c 256 /dev/zero; } >"$tmp/damaged.gguf"
+survives "bn-run inspect --judge" 1 "$run" inspect --judge -m damaged.gguf
 survives "bn-download list" 0 "$download" list
 survives "bn-download clean" 0 "$download" clean
 survives "bn-download get, offline" 3 "$download" --offline bitnet-b1.58-2b-4t

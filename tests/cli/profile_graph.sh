@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bn-bench profile --graph and --roofline: every form is valid, for any times. An incomplete profile ends with 1, which a
+# bn-bench profile --graph, --code and --roofline: every form is valid, for any times. An incomplete profile ends with 1, which a
 # busy machine may cause; both statuses are accepted. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -33,6 +33,88 @@ check 'plain and wide' done_with --graph tree -t 2 --ascii --wide
 check 'has no other characters' has_not '[^ -~]'
 check 'but a digest' has 'ternary_gemv_[a-z0-9]+  .*  code [0-9a-f]{16}$'
 check 'and what each thread did' has 'ternary_gemv_[a-z0-9]+ of thread 1 '
+
+# ---- a tree without times: the same bytes whatever the threads, the instruction set and the times are ----
+nano=fixtures/nano-bitnet-b1.58-i2_s-42.gguf
+structure() { # arguments
+    "$bin/bn-bench" profile -q -p 4 -n 2 -r 1 --graph structure --ascii "$@" </dev/null 2>"$tmp/err" || { cat "$tmp/err"; return 1; }
+}
+cat >"$tmp/golden" <<'END'
+Pass 0 (4 tokens)
+|-- Team (0 elem)
+|-- Embedding (512 elem)
+|-- Layer 0
+|   |-- RmsNorm (512 elem)
+|   |-- ActivationQuantize (512 elem)
+|   |-- QkvProjection (1024 elem)
+|   |-- RopeEmbedding (768 elem)
+|   |-- KvStore (512 elem)
+|   |-- Attention (512 elem)
+|   |-- RmsNorm (512 elem)
+|   |-- ActivationQuantize (512 elem)
+|   |-- OutputProjection (512 elem)
+|   |-- ResidualAdd (512 elem)
+|   |-- RmsNorm (512 elem)
+|   |-- ActivationQuantize (512 elem)
+|   |-- GateProjection (1024 elem)
+|   |-- UpProjection (1024 elem)
+|   |-- Activation (1024 elem)
+|   |-- RmsNorm (1024 elem)
+|   |-- ActivationQuantize (1024 elem)
+|   |-- DownProjection (512 elem)
+|   `-- ResidualAdd (512 elem)
+|-- RmsNorm (128 elem)
+|-- LmHead (512 elem)
+|-- Team (0 elem)
+`-- Sampling (1 elem)
+END
+check 'the structure of a pass is the one that is written here' equal "$(structure -m "$nano" --pass 0 -t 1)" "$(cat "$tmp/golden")"
+for gguf in "$nano" fixtures/duo-maple-*.gguf fixtures/quad-qwen35-q2_0-*.gguf; do
+    structure -m "$gguf" --pass all -t 1 --isa ref >"$tmp/first"
+    check "${gguf##*/}: all passes have one" test "$(grep -cE '^.-- Pass [01] ' "$tmp/first")" -eq 2 -a "$(wc -l <"$tmp/first")" -gt 50
+    for variant in '-t 1 --isa ref' '-t 2 --isa ref' '-t 3 --isa auto' '-t 1 --isa auto --batch 4'; do
+        read -ra options <<<"$variant"
+        check "the same bytes with $variant" equal "$(structure -m "$gguf" --pass all "${options[@]}")" "$(cat "$tmp/first")"
+    done
+    check 'another model has other bytes' test "$(structure -m fixtures/nano-llama-i2_s-42.gguf --pass all -t 2)" != "$(cat "$tmp/first")"
+done
+check 'kernels have the names of the instruction set' grep -qE '^.   .   .-- ternary_gem[mv]_ref$' <(structure -m "$nano" --level kernel --isa ref)
+check 'a tree that is divided otherwise is another one' test "$(structure -m "$nano" --pass all --batch 2)" != "$(structure -m "$nano" --pass all)"
+
+# ---- from a digest to the code ----
+look_up() { "$bin/bn-bench" profile --code "$@"; }
+bytes_of() { # text of a look-up: the bytes that it shows, disassembled or not, and their digest
+    python3 - "$1" <<'END'
+import hashlib, re, sys
+text = open(sys.argv[1]).read()
+shown = re.findall(r"^ +[0-9a-f]+:\t([0-9a-f ]+?) *(?:\t|$)", text, re.M) or re.findall(r"^([0-9a-f]+)$", text, re.M)
+words = "".join(shown).split() if "hexadecimal" in text else " ".join(shown).split()
+print(hashlib.sha256(b"".join(bytes.fromhex(w) if len(w) != 8 or "x86" in text else bytes.fromhex(w)[::-1] for w in words)).hexdigest())
+END
+}
+mkdir "$tmp/empty"
+check 'a graph' done_with --graph json -t 1 --isa ref
+digest=$(python3 -c "import json; print(json.load(open('$tmp/out'))['code']['ternary_gemv_ref']['sha256'])")
+look_up "${digest:0:8}" >"$tmp/code"
+check 'eight digits find the symbol' grep -qE '^symbol +bn_ternary_gemv_ref$' "$tmp/code"
+check 'its instruction set' grep -qE '^instruction set +ref$' "$tmp/code"
+check 'and where the code is' grep -qE "^code +[0-9]+ bytes at 0x[0-9a-f]+ of $bin/bn" "$tmp/code"
+if command -v objdump >/dev/null; then
+    check 'it is disassembled' grep -qE '^[0-9a-f]+ <bn_ternary_gemv_ref>:$' "$tmp/code"
+    check 'and the bytes shown have the digest' equal "$(bytes_of "$tmp/code")" "$digest"
+else
+    skip 'the code is disassembled' 'no objdump'
+fi
+PATH=$tmp/empty look_up "$digest" >"$tmp/code"
+check 'without objdump it is shown in hexadecimal' grep -q '^bytes in hexadecimal; not disassembled: objdump: ' "$tmp/code"
+check 'and has the digest, too' equal "$(bytes_of "$tmp/code")" "$digest"
+other=$(tr 0-9a-f 1-9a-f0 <<<"$digest")
+says 3 'a digest that no kernel has is refused' 'hint: .*program\.commit' look_up "$other"
+says 3 'also when only its end differs' 'no kernel of this program' look_up "${digest:0:63}$(tr 0-9a-f 1-9a-f0 <<<"${digest:63}")"
+for vain in "${digest:0:7}" "${digest}0" "${digest:0:7}G"; do says 2 "'${vain:0:9}' with ${#vain} characters is not one" '8 to 64 hexadecimal' look_up "$vain"; done
+says 2 'code is not a document' 'cannot be combined with --json' look_up "$digest" --json
+
+# ---- other forms ----
 check 'DOT' done_with --graph dot -t 2
 check 'begins as such' equal "$(head -n 1 "$tmp/out")" 'digraph execution {'
 check 'and ends' equal "$(tail -n 1 "$tmp/out")" '}'
@@ -104,7 +186,7 @@ profile --graph tree -t 1 --pass 3
 check 'and a pass that is not there' equal "$status" 2
 profile --graph tree -t 1 --level layer
 check 'layers are not enough' equal "$status" 2
-for vain in '--what-if LmHead=2' '--pass 0' --wide '--graph tree --json' '--graph tree --roofline' '--graph dot --what-if LmHead=2'; do
+for vain in '--what-if LmHead=2' '--pass 0' --wide '--graph tree --json' '--graph tree --roofline' '--graph dot --what-if LmHead=2' '--graph structure --wide'; do
     read -ra options <<<"$vain"
     profile "${options[@]}" -t 1
     check "an option that would do nothing: $vain" equal "$status" 2

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# bn-bench top: frames and documents of a running bn-run and bn-serve, the screen and its keys, ends of all kinds.
+# bn-bench top: frames and documents of a running bn-run and bn-serve, and of recorded profiles; the screen and its keys, ends of
+# all kinds.
 # TAP on standard output.
 # shellcheck disable=SC2317 # functions are called through check
 set -u
@@ -48,7 +49,11 @@ holds() { python3 -c "import json,sys; d = json.load(open('$tmp/out')); t = d['t
 says 3 'without a program there is a hint' 'hint: start a program with --live' "$bin/bn-bench" top
 says 3 'also with a number that no program has' 'hint: start a program with --live' "$bin/bn-bench" top 4194304
 echo '{"prompt": 1}' >"$tmp/other"
-says 4 'another file is refused' 'is not a live profile' "$bin/bn-bench" top "$tmp/other"
+says 4 'another document is refused' 'other: the document is not a bn.profile/1' "$bin/bn-bench" top "$tmp/other"
+says 4 'with what records one' 'hint: bn-bench profile --json' "$bin/bn-bench" top "$tmp/other"
+says 4 'another file is refused' 'README.md: is not a live profile' "$bin/bn-bench" top README.md
+says 4 'with the same hint' 'hint: bn-bench profile --json' "$bin/bn-bench" top README.md
+says 4 'a folder is refused' 'is not a regular file' "$bin/bn-bench" top "$tmp"
 says 2 'which --live-file does not replace' 'exists and is not a live profile' \
     "$bin/bn-run" -q -m "$nano" -p a -n 1 --live-file "$tmp/other"
 check 'and does not change' equal "$(cat "$tmp/other")" '{"prompt": 1}'
@@ -106,6 +111,77 @@ assert a['total']['passes'] < c['total']['passes'] and c['refresh']['seconds'] <
 check '--budget compares with a profile' shows '^  DownProjection .* [0-9.]+$' --once --budget "$tmp/budget.json"
 check 'in 80 columns' narrow "$tmp/out"
 says 4 'another document is refused' 'is not a bn.profile/1' "$bin/bn-bench" top --budget "$tmp/plain.json"
+
+# ---- a recorded profile: the same views, pass by pass ----
+"$bin/bn-bench" profile -m "$nano" -q -p 4 -n 3 -r 1 -t 2 --level kernel --json >"$tmp/recorded.json"
+profile=$tmp/recorded.json
+check 'a document is shown' shows '^bn-bench profile  recorded  [0-9:]+  nano-bitnet-b1.58-i2_s-42.gguf  [a-z0-9]+ x2$' "$profile" --once
+check 'its last pass' has "$tmp/out" '^pass 3 of 3: 1 token from position 5 on$'
+check 'its bricks since the start, with the critical path and slack' has "$tmp/out" '^  DownProjection .* [0-9.]+% +[0-9.]+[num]?s$'
+check 'its kernels' has "$tmp/out" '^  ternary_gemv_'
+check 'in 80 columns' narrow "$tmp/out"
+check 'the tree of a pass' shows '^  \+ Layer 0' "$profile" --once --pass
+check 'a budget' shows '^  DownProjection .* 1$' "$profile" --once --budget "$profile"
+top "$profile"
+check 'without a terminal there is a frame for each pass' equal "$(grep -E '^pass [0-9] of' "$tmp/out")" \
+    "$(printf 'pass 1 of 3: 4 tokens from position 0 on\npass 2 of 3: 1 token from position 4 on\npass 3 of 3: 1 token from position 5 on')"
+top "$profile" --json
+check 'or a document' equal "$(wc -l <"$tmp/out")" 3
+check 'whose numbers are those of the profile' python3 - "$profile" "$tmp/out" <<'EOF'
+import json, sys
+p = json.load(open(sys.argv[1]))["profile"]
+frames = [json.loads(line) for line in open(sys.argv[2])]
+brick, kernel, index = (p["event_columns"].index(c) for c in ("brick", "kernel", "pass"))
+events = [e for thread in p["events"] for e in thread]
+total = {b["name"]: b for b in frames[-1]["total"]["bricks"]}
+for b in p["summary"]["bricks"]:
+    assert all(total[b["name"]][key] == b[key] for key in ("count", "inclusive_ns", "exclusive_ns", "bytes")), b
+assert sum(k["ns"] for k in frames[-1]["total"]["kernels"]) == sum(k["ns"] for k in p["summary"]["kernels"])
+for i, frame in enumerate(frames):
+    assert frame["state"] == "recorded" and frame["pass"]["number"] == i + 1 and "pid" not in frame
+    assert frame["total"]["passes"] == i + 1 and frame["refresh"]["passes"] == 1
+    assert frame["refresh"]["tokens"] == frame["pass"]["tokens"] == p["passes"][i][3]
+    counts = sum(b["count"] for b in frame["refresh"]["bricks"])
+    assert counts == sum(e[index] == i and e[kernel] == -1 for e in events), (i, counts)
+EOF
+"$bin/bn-run" -q -m "$nano" -p 'To be' -n 4 --profile "$tmp/run.json" >/dev/null
+check 'a profile of bn-run' shows '^bn-run generate  recorded  .* nano-bitnet-b1.58-i2_s-42.gguf' "$tmp/run.json" --once
+"$bin/bn-bench" profile -m "$nano" -q -p 2 -n 2 -r 1 --level layer --json >"$tmp/layer.json"
+check 'one of layers has no tree' shows 'no tree: an execution graph needs|pass 2 of 2' "$tmp/layer.json" --once --pass
+check 'but its bricks' shows '^  Layer ' "$tmp/layer.json" --once
+spoiled() { # title, message, sed program
+    sed -E "$3" "$profile" >"$tmp/spoiled.json"
+    says 4 "$1 is refused" "$2" "$bin/bn-bench" top --once "$tmp/spoiled.json"
+}
+spoiled 'a document without events' 'spoiled.json: the profile holds no events' 's/"events": \[/"event": [/'
+spoiled 'one with events of another pass' 'list of events is missing or malformed' '0,/^( *\[[0-9]+, -?[0-9]+, -?[0-9]+, )[0-9]+((, [0-9]+){8}\],?)$/s//\1777\2/'
+spoiled 'a graph' 'is not a bn.profile/1' 's,"bn.profile/1","bn.graph/1",'
+sed -E 's,"name": "fixtures/nano[^"]*","name": "\\u001b[31mred",' "$profile" >"$tmp/spoiled.json"
+top "$tmp/spoiled.json" --once
+check 'control characters of a document are escaped' has "$tmp/out" '\\x1B\[31mred'
+recorded_screen() { timeout 300 python3 tests/pty/screen.py "$bin/bn-bench" top "$profile" >"$tmp/out" 2>&1; }
+TERM=vt100 check 'on a terminal keys go from pass to pass' recorded_screen <<'EOF'
+wait pass 3 of 3
+wait QkvProjection
+wait n, b next pass, back
+send n
+wait pass 3 of 3
+send b
+wait pass 2 of 3: 1 token from position 4 on
+send b
+wait pass 1 of 3: 4 tokens from position 0 on
+send b
+wait pass 1 of 3
+send \t
+wait ^pass 1  .*share
+wait [+] Layer 0
+send n
+wait ^pass 2  .*share
+send p
+wait recorded
+send q
+EOF
+check 'and the terminal is as it was' has "$tmp/out" '^settings restored$'
 
 # ---- the screen ----
 # screen SCRIPT: what the terminal shows at the end goes to $tmp/out
@@ -218,7 +294,7 @@ pids+=("$!")
 wait_for grep -q http "$tmp/address"
 check 'a server without requests is idle' shows '^bn-serve [0-9]+  idle' "$tmp/serve" --once
 check 'and no pass has run' has "$tmp/out" 'no pass has run yet'
-curl -sS -m 120 -H 'Content-Type: application/json' -d '{"prompt": "To be", "max_tokens": 9}' \
+curl -sS -m 120 -H 'Content-Type: application/json' -d '{"prompt": "To be", "max_tokens": 9, "temperature": 0}' \
     "$(grep -oE 'http://.*' "$tmp/address")/v1/completions" >"$tmp/answer"
 answered() { top --once --json "$tmp/serve" && holds "d['load']['answers'] == 1 and d['load']['running'] == 0"; }
 wait_for answered

@@ -10,7 +10,7 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 
 # ---- the files ----
 cat >"$tmp/workflows.py" <<'END'
-import glob, os, re, subprocess, sys, yaml
+import copy, glob, os, re, subprocess, sys, yaml
 
 def fail(text):
     print(text)
@@ -20,6 +20,57 @@ def steps(workflow):
     for name, job in workflow["jobs"].items():
         for step in job["steps"]:
             yield name, job, step
+
+# What each job must do: the beginning of the command, and its condition.
+NIGHT = "failure() && github.event_name == 'schedule'"
+REQUIRED = {
+    ("benchmark.yml", "gate"): [("ci/bench-ci.sh", None), ("ci/open-issue.sh build/bench-gate/issue.md '", NIGHT)],
+    ("benchmark.yml", "baselines"): [("ci/update-baselines.sh --pull main", None)],
+    ("flamegraph.yml", "compare"): [("ci/flame-ci.sh", None), ("ci/flame-archive.sh", "always()"),
+                                    ("ci/open-issue.sh build/flame/issue.md '", NIGHT)],
+    ("check.yml", "check"): [("make ", None)],
+    ("check.yml", "receipt"): [("ci/receipt.sh", None)],
+}
+# What the token of a job may do besides reading.
+WRITES = {("benchmark.yml", "gate"): {"issues"}, ("benchmark.yml", "baselines"): {"contents", "pull-requests"},
+          ("flamegraph.yml", "compare"): {"issues"}}
+UPLOADS = {"build/bench-gate", "build/flame", "build/flame-archive", "ci/inference.json"}
+
+def missing(files):
+    for (file, name), wanted in REQUIRED.items():
+        job = files[file]["jobs"].get(name, {"steps": []})
+        for command, condition in wanted:
+            if not any(s.get("run", "").startswith(command) and s.get("if") == condition for s in job["steps"]):
+                return f"{file}: {name}: no step '{command}' if {condition}"
+    for file, workflow in files.items():
+        if workflow.get("permissions") != {"contents": "read"}:
+            return f"{file}: the token may do more than reading"
+        for name, job in workflow["jobs"].items():
+            if {k for k, v in job.get("permissions", {}).items() if v == "write"} != WRITES.get((file, name), set()):
+                return f"{file}: {name}: permissions"
+            if "schedule" in workflow[True] and not job.get("if") and "issues" not in job.get("permissions", {}):
+                return f"{file}: {name}: opens no issue"
+    uploads = {s["with"]["path"].strip() for w in files.values() for _, _, s in steps(w) if "upload-artifact" in s.get("uses", "")}
+    return f"uploads: {uploads}" if uploads != UPLOADS else None
+
+def planted(files):
+    for file in files:
+        for name, job in files[file]["jobs"].items():
+            for i, step in enumerate(job["steps"]):
+                needed = any(step.get("run", "").startswith(c) for c, _ in REQUIRED[file, name]) or "upload-artifact" in step.get("uses", "")
+                for change in ("gone", "if"):
+                    other = copy.deepcopy(files)
+                    if change == "gone":
+                        del other[file]["jobs"][name]["steps"][i]
+                    else:
+                        other[file]["jobs"][name]["steps"][i]["if"] = "false"
+                    if needed and (change == "gone" or "run" in step):
+                        yield f"{file}: {name}: {step}: {change}", other
+            for permission in ("actions", "contents", "issues", "pull-requests"):
+                other = copy.deepcopy(files)
+                permissions = other[file]["jobs"][name].setdefault("permissions", {})
+                permissions[permission] = "read" if permissions.get(permission) == "write" else "write"
+                yield f"{file}: {name}: {permission}", other
 
 files = {os.path.basename(f): yaml.safe_load(open(f)) for f in sys.argv[2:]}
 targets = set(re.findall(r"^([a-z][a-z-]*):", open("Makefile").read(), re.M))
@@ -49,6 +100,15 @@ if sys.argv[1] == "names":
     assert "schedule" in on["benchmark.yml"] and "schedule" in on["flamegraph.yml"]
     assert {"base", "platform_filter", "update_baselines"} <= set(on["benchmark.yml"]["workflow_dispatch"]["inputs"])
     assert any("arm" in r for r in files["check.yml"]["jobs"]["check"]["strategy"]["matrix"]["runner"])
+if sys.argv[1] == "required" and missing(files):
+    fail(missing(files))
+if sys.argv[1] == "planted":
+    n = 0
+    for what, other in planted(files):
+        n += 1
+        if not missing(other):
+            fail(f"not found: {what}")
+    print(f"{n} faults found")
 if sys.argv[1] == "uploads":
     print(sum("upload-artifact" in step.get("uses", "") for w in files.values() for _, _, step in steps(w)))
 END
@@ -58,7 +118,9 @@ if python3 -c 'import yaml' 2>/dev/null; then
     check 'every step is a target of make or a script of ci/' workflows commands .github/workflows/*.yml
     check 'every job has a time limit' workflows time .github/workflows/*.yml
     check 'artefacts are kept for 90 days' workflows artefacts .github/workflows/*.yml
-    check 'and there are some for each job that measures' equal "$(workflows uploads .github/workflows/*.yml)" 3
+    check 'and there are some for each job that measures' equal "$(workflows uploads .github/workflows/*.yml)" 4
+    check 'every job has its steps, conditions, permissions and uploads' workflows required .github/workflows/*.yml
+    says 0 'and would be refused without any of them' '^[1-9][0-9] faults found$' workflows planted .github/workflows/*.yml
     sed 's,ci/bench-ci.sh,ci/bench-cl.sh,' .github/workflows/benchmark.yml >"$tmp/wrong.yml"
     says 1 'a step that names no script is found' 'not a script of ci/' workflows commands "$tmp/wrong.yml"
     sed 's,run: make -j2,run: make -j2 everything,' .github/workflows/benchmark.yml >"$tmp/wrong.yml"
@@ -98,10 +160,49 @@ status 0 'an issue of that title that is open' open_issue issue.md
 check 'gets a comment' grep -q '^issue comment 17' asked
 lacks 'and no second one is opened' 'create' cat asked
 status 2 'no argument' open_issue
+: >open && : >asked
+status 0 'a step that failed before its report becomes an issue' open_issue none.md 'the night failed'
+check 'with the title that is given' grep -q '^issue create --title the night failed' asked
+check 'and the run' grep -q '/actions/runs/' text
+
+# ---- a baseline as a pull request, in a repository with a remote and a bn-bench that only saves ----
+export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@t
+mkdir -p "$tmp/pull/ci" "$tmp/pull/build/gcc" && cd "$tmp/pull" || exit 1
+cp "$top/ci/update-baselines.sh" ci/
+cat >build/gcc/bn-bench <<'END'
+#!/bin/sh
+case $1 in run) echo "run $*" ;; baseline) mkdir -p baselines/here && cat "$4" >"baselines/here/$3.json" ;; esac
+END
+chmod +x build/gcc/bn-bench
+git init -q -b main . && echo build >.gitignore && git add . && git commit -q -m first
+git init -q --bare "$tmp/origin" && git remote add origin "$tmp/origin" && git push -q origin main
+: >"$tmp/asked"
+sed "s,>>asked,>>$tmp/asked," "$tmp/bin/gh" >"$tmp/bin/gh-pull" && mkdir -p "$tmp/bin2" && mv "$tmp/bin/gh-pull" "$tmp/bin2/gh" && chmod +x "$tmp/bin2/gh"
+sed -i 's/^case .*/exit 0/' "$tmp/bin2/gh"
+pull() {
+    (
+        unset GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL
+        PATH=$tmp/bin2:$PATH GITHUB_RUN_ID=7 GITHUB_ACTOR=somebody OUT=build/gcc ci/update-baselines.sh "$@"
+    )
+}
+status 0 'without --pull the run is saved' pull main
+check 'and nothing is committed' equal "$(git log --oneline | wc -l)" 1
+rm -r baselines
+status 0 'with --pull' pull --pull main -- -t 1
+branch=baselines-$(uname -m)-7
+check 'it is a commit on a branch of the remote' equal "$(git -C "$tmp/origin" show "$branch:baselines/here/main.json")" 'run run --json -t 1'
+check 'of who asked for it' equal "$(git -C "$tmp/origin" log -1 --format=%an "$branch")" somebody
+check 'main is as it was' equal "$(git -C "$tmp/origin" log --oneline main | wc -l)" 1
+check 'and a pull request asks for it' grep -q "^pr create --base main --head $branch --title baselines: save a run of $(git rev-parse --short main)" "$tmp/asked"
+git switch -q main && mkdir -p baselines/here && echo 'run run --json' >baselines/here/main.json && git add . && git commit -q -m same
+says 1 'a run that changes nothing is not asked for' 'nothing changed' pull --pull main
+git remote remove origin && git branch -q -D "$branch"
+: >"$tmp/asked"
+says 128 'without a remote it fails' 'origin' pull --pull main -- -t 2
+check 'and no pull request is opened' equal "$(cat "$tmp/asked")" ''
 
 # ---- the flame graphs, in a repository whose program "records" stacks that are made up ----
 mkdir -p "$tmp/flame/ci" && cd "$tmp/flame" || exit 1
-export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@t
 cp "$top"/ci/{flame-ci,commits}.sh ci/
 git init -q -b main . && echo build >.gitignore
 printf 'build/gcc/bn-flamegraph: program\n\tmkdir -p build/gcc && cp program $@ && chmod +x $@\n' >Makefile
@@ -109,6 +210,7 @@ version() { # a commit with that many of 10000 (or TOTAL) samples, and some more
     cat >program <<END
 #!/bin/sh
 [ "\$1" = record ] || exec "$bin/bn-flamegraph" "\$@"
+case "\$*" in *' -t 1 '*) ;; *) exit 2 ;; esac
 [ $1 -gt 0 ] || exit 1
 for file; do :; done
 run=\${file%.json} && run=\${run#\${run%?}}
@@ -138,6 +240,11 @@ check 'and there is a text for an issue' grep -q 'FAILED: work gained' build/fla
 says 1 'without a recording it fails' 'no recording of head' flame_of main~1 main~2
 says 1 'growth that could have been missed is not passed' '^FAILED: no significant gain over 5 points, but changes under' flame_of main main
 says 3 'a commit that does not exist' 'no such commit' flame none
+sed -i 's/ --strict//' ci/flame-ci.sh
+says 0 'without --strict it would be' 'status 0; artefacts' flame_of main main
+cp "$top/ci/flame-ci.sh" ci/ && sed -i 's/ -t 1 / /' ci/flame-ci.sh
+says 1 'the program records one thread, or nothing' 'no recording of base' flame_of main~3 main~4
+cp "$top/ci/flame-ci.sh" ci/
 rm -rf build/flame
 says 0 '--help prints the usage' 'ci/flame-ci.sh \[BASE\]' flame --help
 says 0 'also after a commit' 'ci/flame-ci.sh \[BASE\]' flame main~1 --help
@@ -145,3 +252,32 @@ says 2 'an unknown option is refused' 'usage: ci/flame-ci.sh' flame --runs
 says 2 'so are two commits' 'usage: ci/flame-ci.sh' flame main~2 main~1
 check 'and nothing is recorded' test ! -e build/flame
 check 'nothing is left' equal "$(git worktree list | wc -l)" 1
+
+# ---- the archive of the nights ----
+mkdir -p "$tmp/archive/ci" && cd "$tmp/archive" || exit 1
+cp "$top/ci/flame-archive.sh" ci/
+cat >ci/phase2-flamegraph.sh <<'END'
+#!/bin/sh
+echo "$*" >>asked
+case "$*" in *--archive*) mkdir -p "$2/archives/new" ;; *) ls "$2/archives" >"$2/timeline.md" ;; esac
+END
+cat >"$tmp/bin2/gh" <<'END'
+#!/bin/sh
+case "$2 $3" in
+list*) echo 30 && echo 20 && echo 10 ;;
+'download 20' | 'download 10') for dir; do :; done && mkdir -p "$dir/archives/night-$3" ;;
+*) exit 1 ;;
+esac
+END
+chmod +x ci/phase2-flamegraph.sh "$tmp/bin2/gh"
+archive() { rm -f asked && PATH=$tmp/bin2:$PATH GH_TOKEN=${token-} ci/flame-archive.sh; }
+token=t status 0 'the archive of the nights goes on' archive
+check 'from the newest run that has one' equal "$(xargs <build/flame-archive/timeline.md)" 'new night-20'
+check 'with one thread' grep -qx 'built-in build/flame-archive -t 1 --archive' asked
+status 0 'without GitHub it grows where it is' archive
+rm -r build/flame-archive
+sed -i 's/^.download.*/nothing) ;;/' "$tmp/bin2/gh"
+token=t says 0 'the first one says so' 'this is the first one' archive
+check 'and is one' equal "$(cat build/flame-archive/timeline.md)" new
+sed -i '2i exit 4' ci/phase2-flamegraph.sh
+status 4 'a recording that fails is reported' archive

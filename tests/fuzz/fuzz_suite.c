@@ -13,20 +13,31 @@ static void read_yaml(const char *text, size_t n)
     bool read = succeeds(bn_yaml_parse(&yaml, text, n, &err));
     for (size_t i = 0; read && i < yaml.n; i++) {
         const struct bn_yaml_value *v = &yaml.list[i];
-        hold(strchr(v->key, '.') != NULL && v->line > 0 && (v->text[0] != '\0' || v->quoted));
+        hold(strchr(v->key, '.') != NULL && v->line > 0 && v->text != NULL);
         hold(v->list || i == 0 || v[-1].key != v->key);
     }
     bn_yaml_release(&yaml);
 }
 
+/* The first command of bn-bench. */
+static const struct bn_command RUN[] = {{.name = "run",
+                                         .summary = "",
+                                         .synopsis = "",
+                                         .options = {bn_bench_run_options},
+                                         .json = true,
+                                         .run = bn_bench_run},
+                                        {0}};
+static const struct bn_program PROGRAM = {
+    .name = "bn-bench", .commands = RUN, .bytes = sizeof(struct bn_bench_options)};
+
 static void read_plan(const char *path)
 {
-    struct bn_suite_plan plan = {0};
+    struct bn_suite_plan plan = {.program = &PROGRAM};
     bool read = succeeds(bn_suite_read(&plan, path, &err));
     for (size_t i = 0; read && i < plan.n_parts; i++) {
         const struct bn_suite_part *part = &plan.parts[i];
-        hold(part->command != NULL && part->label[0] != '\0' && part->file[0] != '\0');
-        hold(part->n >= 2 && part->arguments[part->n] == NULL);
+        hold(part->label[0] != '\0' && part->file[0] != '.');
+        hold(part->words.n >= 1 && part->words.list[part->words.n] == NULL);
     }
     bn_suite_release(&plan);
 }

@@ -5,7 +5,9 @@ import {createServer} from "node:http";
 const age = process.argv[2];
 const names = [..."abcdefgh"];
 
-function completion({prompt, n_probs: n, temperature, n_predict}) {
+function completion({prompt, n_probs: n, temperature, n_predict, cache_prompt, ignore_eos}) {
+    if (n === undefined && ignore_eos && cache_prompt === false && (age === "old") === (temperature < 0))
+        return [200, {timings: {prompt_n: prompt.length, prompt_ms: 0.5 * prompt.length, predicted_n: n_predict, predicted_ms: 0.25 * (n_predict - 1)}}];
     if (!Array.isArray(prompt) || n_predict !== 1 || (age === "old") !== (temperature < 0)) return [400, {error: "not as the test expects"}];
     const ids = names.map((_, i) => (prompt.at(-1) + 1 + i) % names.length).slice(0, n);
     const probability = (i) => 2 ** -(i + 1);

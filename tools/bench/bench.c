@@ -8,8 +8,10 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "model/model.h"
+#include "mpi/ranks.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"
+#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
@@ -18,8 +20,9 @@ bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
     if (threads->n == 0) {
         threads->list = bn_alloc(2, sizeof *threads->list);
         if (threads->list == NULL) return bn_nomem(err);
-        threads->list[threads->n++] = 1;
-        if (bn_team_cores() > 1) threads->list[threads->n++] = bn_team_cores();
+        bool ranks = bn_ranks_told() > 1;
+        threads->list[threads->n++] = ranks ? bn_cli_ranks_threads(0) : 1;
+        if (!ranks && bn_team_cores() > 1) threads->list[threads->n++] = bn_team_cores();
     }
     for (size_t i = 0; i < threads->n; i++) {
         unsigned n = threads->list[i];
@@ -103,6 +106,24 @@ bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err)
 }
 
 /* ---- values ---- */
+
+const char *bn_bench_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+const char *bn_bench_last_line(char out[BN_BENCH_LINE], const struct bn_buf *text)
+{
+    size_t from = text->len, end;
+    do {
+        for (end = from; end > 0 && text->data[end - 1] == '\n';)
+            end--;
+        for (from = end; from > 0 && text->data[from - 1] != '\n';)
+            from--;
+    } while (end > from && strncmp(text->data + from, "hint: ", 6) == 0);
+    return bn_escape(out, BN_BENCH_LINE, end > from ? text->data + from : "", end - from);
+}
 
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list)
 {

@@ -38,10 +38,9 @@ struct bn_bench_options {
     uint64_t set_bytes;
     struct bn_texts shapes;
     const char *text;
-    uint32_t repeat;
     /* profile */
     uint32_t n_threads, n_batch, n_prompt, n_predict, pairs;
-    const char *level, *graph, *pass;
+    const char *level, *graph, *pass, *code;
     struct bn_texts check, what_if;
     bool wide, ascii, roofline;
     /* ab */
@@ -77,7 +76,6 @@ struct bn_bench_options {
     /* suite, and the file of one */
     bool force, dry_run;
     struct bn_texts parts, models, formats;
-    double a_target;
 };
 
 /* --threads: a list; see bn_bench_threads. */
@@ -87,7 +85,7 @@ struct bn_bench_options {
         .env_too = "RAYON_NUM_THREADS", .help = "thread counts, e.g. 1,2 (default: 1 and all usable cores)", \
         BN_TO_LIST(struct bn_bench_options, threads, 0, 1024),                                               \
     }
-/* Fills an empty list of --threads with 1 and the number of usable cores. BN_ERR_UNSUPPORTED when this process
+/* Fills an empty list of --threads with 1 and the number of usable cores, of a rank with its part of the cores. BN_ERR_UNSUPPORTED when this process
  * cannot start as many threads. */
 BN_MUST_CHECK bn_status bn_bench_threads(struct bn_list *threads, bn_error *err);
 
@@ -106,6 +104,11 @@ BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *e
 /* The same after a blank line, when the table has rows. */
 BN_MUST_CHECK bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err);
 
+/* The last part of a path. */
+const char *bn_bench_base_name(const char *path);
+/* The last line of a text that is not a hint, such as the error that ended a program; escaped. Returns out. */
+#define BN_BENCH_LINE 200u
+const char *bn_bench_last_line(char out[BN_BENCH_LINE], const struct bn_buf *text);
 /* Puts the numbers of a list option. */
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
 /* Confidence of every interval, unless --confidence gives another one. */
@@ -118,6 +121,7 @@ void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *
     extern const struct bn_option bn_bench_##name##_options[]; \
     bn_status bn_bench_##name(struct bn_args *args, bn_error *err);
 BN_BENCH_COMMAND(run)
+bn_status bn_bench_run_follow(struct bn_args *args, bn_error *err); /* on the other ranks */
 BN_BENCH_COMMAND(limits)
 BN_BENCH_COMMAND(kernels)
 BN_BENCH_COMMAND(memory)
@@ -128,11 +132,12 @@ BN_BENCH_COMMAND(profile)
 BN_BENCH_COMMAND(top)
 BN_BENCH_COMMAND(doctor)
 BN_BENCH_COMMAND(ab)
+BN_BENCH_COMMAND(cmd)
 BN_BENCH_COMMAND(compare)
 BN_BENCH_COMMAND(baseline)
 BN_BENCH_COMMAND(trend)
 BN_BENCH_COMMAND(report)
 BN_BENCH_COMMAND(suite)
-extern const struct bn_option bn_bench_profile_graph_options[];
+extern const struct bn_option bn_bench_profile_graph_options[], bn_bench_command_options[];
 
 #endif

@@ -19,8 +19,6 @@
 #include "tools/bench/bench.h"
 #include "tools/cli/program/doctor.h"
 
-#define PAGES "/sys/kernel/mm/transparent_hugepage/enabled"
-
 const struct bn_option bn_bench_doctor_options[] = {BN_OPTION_REQUIRE, {0}};
 
 /* ---- clocks ---- */
@@ -89,16 +87,45 @@ static void check_noise(struct bn_doctor *d)
 
 /* ---- the machine ---- */
 
+#define CPUS "/sys/devices/system/cpu/"
+#define PAGES "/sys/kernel/mm/transparent_hugepage/enabled"
+
+/* Settings of the system: a file, the values that disturb nothing, the command that sets one. */
+static const struct setting {
+    const char *check, *file, *good, *command;
+} SETTINGS[] = {
+    {"governor", CPUS "cpu0/cpufreq/scaling_governor", "|performance|",
+     "sudo cpupower frequency-set -g performance"},
+    {"turbo", CPUS "intel_pstate/no_turbo", "|1|", "echo 1 | sudo tee " CPUS "intel_pstate/no_turbo"},
+    {"boost", CPUS "cpufreq/boost", "|0|", "echo 0 | sudo tee " CPUS "cpufreq/boost"},
+    {"perf-events", "/proc/sys/kernel/perf_event_paranoid", "|-1|0|1|",
+     "sudo sysctl kernel.perf_event_paranoid=1"},
+    {"huge-pages", PAGES, "|[always] madvise never|always [madvise] never|",
+     "echo madvise | sudo tee " PAGES},
+};
+
+static void check_settings(struct bn_doctor *d, const struct bn_machine *m)
+{
+    char line[64], value[64 + 3], command[64];
+    for (const struct setting *s = SETTINGS; s < SETTINGS + BN_ARRAY_LEN(SETTINGS); s++) {
+        bool known = bn_machine_line(s->file, line, sizeof line);
+        snprintf(value, sizeof value, "|%s|", known ? line : "");
+        bn_doctor_put(d, BN_DOCTOR_IF(known && strstr(s->good, value) != NULL), s->check,
+                      known           ? s->command
+                      : m->hypervisor ? "ask the host"
+                                      : NULL,
+                      known ? "%s is %s" : "there is no %s", known ? strrchr(s->file, '/') + 1 : s->file,
+                      line);
+    }
+    snprintf(command, sizeof command, "taskset -c 0-%u bn-bench run", m->cpus_online - (m->cpus_online > 0));
+    bn_doctor_put(d, BN_DOCTOR_IF(m->cpus_usable == m->cpus_online), "affinity", command,
+                  "%u of %u CPUs may be used", m->cpus_usable, m->cpus_online);
+}
+
 static void check_machine(struct bn_doctor *d, const struct bn_machine *m)
 {
     struct bn_energy energy;
-    const char *governor = m->governor[0] != '\0' ? m->governor : "no cpufreq folder for the first CPU";
-    bn_doctor_put(d, BN_DOCTOR_IF(strcmp(governor, "performance") == 0), "governor",
-                  m->governor[0] != '\0' ? "frequencies change: cpupower frequency-set -g performance"
-                  : m->hypervisor        ? "ask the host"
-                                         : "a kernel with a cpufreq driver",
-                  "%s", governor);
-    bn_energy_read(&energy, BN_ENERGY_ROOT);
+    bn_energy_read(&energy);
     bn_doctor_put(d, BN_DOCTOR_IF(energy.n > 0), "energy",
                   m->hypervisor ? "measure on the host: guests are not given the counters"
                                 : "the intel_rapl drivers, and read permission on energy_uj",
@@ -116,10 +143,6 @@ static void check_machine(struct bn_doctor *d, const struct bn_machine *m)
 
 static void check_memory(struct bn_doctor *d)
 {
-    char line[256] = "no transparent_hugepage folder";
-    bool known = bn_machine_line(PAGES, line, sizeof line);
-    bn_doctor_put(d, BN_DOCTOR_IF(known && strstr(line, "[never]") == NULL), "huge-pages",
-                  known ? "echo madvise >" PAGES : "a kernel with CONFIG_TRANSPARENT_HUGEPAGE", "%s", line);
     bool reset = bn_machine_reset_peak_rss();
     bn_doctor_put(d, BN_DOCTOR_IF(reset), "peak-reset", "a kernel with CONFIG_PROC_PAGE_MONITOR",
                   reset ? "the peak memory of one measurement can be read" : "/proc/self/clear_refs: %s",
@@ -174,6 +197,7 @@ bn_status bn_bench_doctor(struct bn_args *args, bn_error *err)
     bn_doctor_begin(&d, args, "machine");
     check_clocks(&d);
     check_noise(&d);
+    check_settings(&d, &machine);
     check_machine(&d, &machine);
     check_memory(&d);
     check_amx(&d, &machine);

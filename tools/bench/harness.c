@@ -11,14 +11,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "model/model.h"
+#include "mpi/ranks.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
-
-extern const char bn_bench_validation[];
-extern const uint64_t bn_bench_validation_bytes;
 
 const struct bn_option bn_bench_harness_options[] = {
     BN_OPTION("filter", "only rows with this text in their first columns", .arg = "PART",
@@ -85,7 +82,9 @@ bn_status bn_harness_open(struct bn_harness *h, struct bn_args *args, const char
 
 void bn_harness_sampled(struct bn_harness *h)
 {
-    h->others = bn_bench_others(&h->before);
+    /* The other ranks of this machine would count as others. */
+    h->others = bn_ranks_told() > 1 ? (struct bn_others){.why = "unknown with several ranks"}
+                                    : bn_bench_others(&h->before);
     bn_others_put(h->doc, &h->others);
     h->sampled = true;
 }
@@ -142,7 +141,7 @@ bn_status bn_harness_read_text(const bn_model *model, const char *path, size_t m
     if (status == BN_OK && strcmp(path, BN_HARNESS_TEXT) != 0)
         status = bn_file_read(path, &text, err);
     else
-        bn_buf_append(&text, bn_bench_validation, (size_t)bn_bench_validation_bytes);
+        bn_buf_append(&text, bn_validation_text, (size_t)bn_validation_text_bytes);
     if (status == BN_OK) status = bn_buf_check(&text, err);
     if (status == BN_OK && sha256 != NULL) bn_sha256_hex(bn_buf_text(&text), text.len, sha256);
     if (status == BN_OK)

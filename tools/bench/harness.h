@@ -63,13 +63,6 @@ const char *bn_bench_refuses(char out[BN_BENCH_REASON], const struct bn_bench_cl
 /* Is the rate too high for the limit? */
 bool bn_bench_above_limit(const struct bn_bench_claim *claim);
 
-/* ---- metrics (metrics.c) ---- */
-
-/* Appends a series of a metric of the table: n samples, of which the first n_warmup do not count. A series without samples
- * that count is left out. BN_ERR_INTERNAL for a metric that the table does not have. */
-BN_MUST_CHECK bn_status bn_metric_add(struct bn_series_list *all, const char *test, const char *metric,
-                                      const double *samples, size_t n, size_t n_warmup, bn_error *err);
-
 /* ---- the command ---- */
 
 #define BN_HARNESS_ISAS 8u

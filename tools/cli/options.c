@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -238,13 +239,20 @@ static bool is_plain_word(const char *word)
     return n > 0 && word[n] == '\0';
 }
 
+/* The command that a word may be meant for; NULL: none is near. */
+static const char *near_command(const struct bn_program *program, const char *word)
+{
+    struct bn_suggestion s = {.typed = word};
+    for (const struct bn_command *c = program->commands; c->run != NULL; c++)
+        bn_suggest(&s, c->name);
+    return s.best;
+}
+
 static bn_status unknown_command(const struct bn_args *args, const char *word, bn_error *err)
 {
     const struct bn_command *usual = bn_table_default(args->program);
     struct bn_quoted q = bn_fields_quote(word, strlen(word));
-    struct bn_suggestion s = {.typed = q.text};
-    for (const struct bn_command *c = args->program->commands; c->run != NULL; c++)
-        bn_suggest(&s, c->name);
+    const char *near = near_command(args->program, q.text);
     if (bn_table_command(args->program, word, strlen(word)) != NULL) {
         bn_fail(err, BN_ERR_ARG, "the command '%s' is not the first word", q.text);
         bn_error_hint(err, "write %s %s, then the options", args->program->name, q.text);
@@ -254,11 +262,11 @@ static bn_status unknown_command(const struct bn_args *args, const char *word, b
     const char *here = usual != NULL && usual->operand_is_text ? bn_foreign_command(word) : NULL;
     if (here != NULL)
         bn_error_hint(err, "here: %s; see %s --help", here, args->program->name);
-    else if (s.best == NULL && usual != NULL && usual->operand_is_text)
+    else if (near == NULL && usual != NULL && usual->operand_is_text)
         bn_error_hint(err, "if it is a %s: %s %s '%s'; see %s --help", usual->operand, args->program->name,
                       usual->name, q.text, args->program->name);
     else
-        bn_args_help_hint(args, err, "", s.best);
+        bn_args_help_hint(args, err, "", near);
     return BN_ERR_ARG;
 }
 
@@ -290,6 +298,7 @@ static bn_status choose_command(struct parser *p, int *place)
         return BN_OK;
     }
     if (strcmp(word, "help") == 0) return take_help(p, at);
+    if (access(word, F_OK) != 0) p->args->meant = near_command(program, word);
     if (usual != NULL && usual->max_operands > 0 && !(usual->operand_is_text && is_plain_word(word)))
         return BN_OK;
     return unknown_command(p->args, word, p->err);

@@ -188,6 +188,8 @@ struct bn_value {
 struct bn_args {
     const struct bn_program *program;
     const struct bn_command *command;
+    const char
+        *meant; /* the command that the first operand may be a misspelling of, unless it is a file; or NULL */
     const char **operands; /* n_operands, then NULL */
     size_t n_operands;
     bool json, quiet;

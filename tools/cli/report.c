@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "tools/cli/print_json.h"
 
 #define MAX_DOCUMENT_BYTES (256u << 20)
 
@@ -217,6 +216,11 @@ void bn_cli_forget_interrupt(void)
 int bn_cli_interrupted(void)
 {
     return interrupted;
+}
+
+bool bn_cli_is_interrupted(void)
+{
+    return interrupted != 0;
 }
 
 /* ---- start and end ---- */

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-#include "bn.h"
+#include "base/json.h"
 
 /* ---- messages ---- */
 
@@ -21,9 +21,9 @@ int bn_report_error(const bn_error *err);
 /* "bn-run: warning: ..."; nothing with -q. */
 void bn_report_warning(const char *fmt, ...) BN_PRINTF(1, 2);
 size_t bn_report_n_warnings(void); /* so far; those that -q hides too */
-/* "bn-run: ..."; only with level times -v or more (level 0: unless -q). */
 /* Writes what standard output holds back; bn_report_finish reports a failure with its reason. */
 void bn_report_flush(void);
+/* "bn-run: ..."; only with level times -v or more (level 0: unless -q). */
 void bn_report_note(unsigned level, const char *fmt, ...) BN_PRINTF(2, 3);
 
 /* Writes text of a model: as it is to a file or a pipe; on a terminal, which would obey them, control
@@ -38,6 +38,8 @@ size_t bn_report_columns(FILE *stream);
 /* A command with --json that begins to write its document says so. When it fails before, bn_cli_main puts
  * {"schema": "bn.error/1", ...} on standard output in its place. */
 void bn_report_json_began(void);
+/* Prints the one document of a command, indented, and a newline: it has begun with that. */
+BN_MUST_CHECK bn_status bn_cli_print_json(const bn_json *document, bn_error *err);
 
 /* ---- interruption ---- */
 
@@ -50,6 +52,7 @@ void bn_cli_forget_interrupt(void);
 /* The number of the signal that came, 0 while none did. A command that stopped for it sets
  * args->exit_code = 128 + that. */
 int bn_cli_interrupted(void);
+bool bn_cli_is_interrupted(void); /* for the member "cancelled" of lab/kit */
 
 /* ---- for bn_cli_main ---- */
 

@@ -19,6 +19,9 @@ BN_MUST_CHECK bn_status bn_cli_text(const struct bn_args *args, const struct bn_
 BN_MUST_CHECK bn_status bn_cli_text_check(struct bn_args *args, const struct bn_id_list *ids, bn_error *err);
 /* The vocabulary of a model; an error with advice when its file has none. */
 BN_MUST_CHECK bn_status bn_cli_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err);
+/* fixtures/validation.txt, which a program carries when it uses this. */
+extern const char bn_validation_text[];
+extern const uint64_t bn_validation_text_bytes;
 
 /* --think. */
 enum bn_cli_think { BN_CLI_THINK_AUTO, BN_CLI_THINK_ON, BN_CLI_THINK_OFF };

@@ -9,10 +9,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "build_info.h"
-#include "lab/host/machine.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/provenance.h"
 #include "tools/crossval/crossval.h"
 
 static const char *const STATES[] = {[BN_X_NONE] = "none",
@@ -45,9 +44,13 @@ static void put_rung(bn_json *list, enum bn_rung which, const struct bn_xrung *r
     if (r->reason[0] != '\0') bn_json_put_string(rung, "reason", r->reason);
     if (r->hint[0] != '\0') bn_json_put_string(rung, "hint", r->hint);
     bn_json_put_u64(rung, "compared", r->n_compared);
+    if (which == BN_RUNG_TOKENS && r->state == BN_X_FAIL) bn_json_put_u64(rung, "index", r->at);
+    if (which == BN_RUNG_POSITIONS && r->sum.n_rows > 0) {
+        bn_json_put_number(rung, "kl_mean", bn_metrics_mean(&r->sum, BN_METRIC_KL));
+        bn_json_put_number(rung, "max_abs", r->sum.of[BN_METRIC_MAX_ABS].worst);
+    }
     if (brief) return;
     if (which == BN_RUNG_TOKENS && r->state == BN_X_FAIL) {
-        bn_json_put_u64(rung, "index", r->at);
         bn_json_put_string(rung, "here", r->ours);
         bn_json_put_string(rung, "there", r->theirs);
     }
@@ -260,55 +263,28 @@ void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object)
 
 /* ---- provenance ---- */
 
-/* The command line again: options in its order, and what the environment gave. */
-static void put_arguments(bn_json *doc, const struct bn_args *args)
-{
-    bn_json *list = bn_json_put_array(doc, "arguments");
-    char name[64];
-    for (size_t i = 0; i < args->n_values; i++) {
-        const struct bn_value *v = &args->values[i];
-        if (v->env != NULL) continue;
-        snprintf(name, sizeof name, "--%s", v->option->name);
-        bn_json_add_string(list, name);
-        if (v->option->arg != NULL) bn_json_add_string(list, v->text);
-    }
-}
-
-static void put_engine(bn_json *doc, const struct bn_crossval *x)
-{
-    bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
-    struct bn_machine machine;
-    bn_json *engine = bn_json_put_object(doc, "engine");
-    bn_json_put_string(engine, "name", "bn");
-    bn_json_put_string(engine, "version", bn_version());
-    bn_json_put_string(engine, "commit", stamped ? BN_BUILD_COMMIT : NULL);
-    if (stamped) bn_json_put_bool(engine, "dirty", BN_BUILD_DIRTY != 0);
-    bn_json_put_string(engine, "compiler", BN_BUILD_COMPILER);
-    bn_json_put_string(engine, "isa", bn_isa_name());
-    bn_json_put_u64(engine, "threads", x->n_threads);
-    bn_machine_read(&machine);
-    bn_json *object = bn_json_put_object(doc, "machine");
-    bn_machine_put(object, &machine);
-    bn_json_remove(object, "load_milli"); /* says nothing of results, and is another each time */
-}
-
 bn_json *bn_crossval_document(const struct bn_crossval *x)
 {
     char stamp[21];
+    struct bn_machine machine;
     const bn_hparams *hp = bn_model_hparams(x->model);
     bn_clock_format(bn_clock_utc(), stamp);
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_CROSSVAL_SCHEMA);
     bn_json_put_string(doc, "command", x->args->command->name);
-    put_arguments(doc, x->args);
-    bn_json_put_string(doc, "timestamp", stamp);
+    bn_json_put_string(doc, "created", stamp);
     bn_json *model = bn_json_put_object(doc, "model");
-    bn_json_put_string(model, "path", bn_cli_model_name(x->args));
+    bn_json_put_string(model, "name", bn_cli_model_name(x->args));
     bn_json_put_string(model, "sha256", x->model_sha);
     bn_json_put_string(model, "arch", hp->arch);
     bn_json_put_u64(model, "layers", hp->n_layer);
     bn_json_put_u64(model, "vocabulary", hp->n_vocab);
-    put_engine(doc, x);
+    bn_json *settings = bn_json_put_object(doc, "settings");
+    bn_json_put_string(settings, "isa", bn_isa_name());
+    bn_json_put_u64(settings, "threads", x->n_threads);
+    if (!x->args->json) return doc; /* people see results */
+    bn_machine_read(&machine);
+    bn_cli_put_provenance(doc, &machine);
     return doc;
 }
 

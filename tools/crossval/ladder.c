@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 

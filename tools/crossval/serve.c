@@ -62,7 +62,7 @@ static bn_status open_model(struct server *s, const bn_json *request, bn_error *
     const char *path = NULL;
     uint64_t n_threads = 0;
     const struct bn_crossval_options *o = s->args->fields;
-    bn_model_options with = {.repack = BN_REPACK_NEVER};
+    bn_model_options with = {.repack = BN_REPACK_AUTO}; /* as bn run */
     if (!bn_json_string(bn_json_get(request, "model"), &path))
         return bn_fail(err, BN_ERR_ARG, "the model is not a path");
     (void)bn_json_u64(bn_json_get(request, "threads"), &n_threads);

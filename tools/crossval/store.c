@@ -17,7 +17,6 @@
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
 #include "lab/report/table.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/program/doctor.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"

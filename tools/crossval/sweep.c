@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/crossval/crossval.h"

@@ -336,7 +336,7 @@ static bool put_summary(struct bn_buf *out, const bn_json *doc, size_t i)
 /* The model and the prompt. */
 static void put_subject(struct bn_buf *out, const bn_json *doc)
 {
-    bn_buf_printf(out, "%s: %s, ", bn_json_text_of(doc, "model.path"), bn_json_text_of(doc, "model.arch"));
+    bn_buf_printf(out, "%s: %s, ", bn_json_text_of(doc, "model.name"), bn_json_text_of(doc, "model.arch"));
     bn_units_count(out, bn_json_count_of(doc, "model.layers"), "layer");
     bn_buf_printf(out, ", vocabulary %zu; ", bn_json_count_of(doc, "model.vocabulary"));
     bn_units_count(out, bn_json_size(bn_json_get(doc, "tokens")), "token");

@@ -12,7 +12,6 @@
 #include "hub/cache/cache.h"
 #include "hub/names/names.h"
 #include "lab/report/table.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 

@@ -17,7 +17,6 @@
 #include "hub/files/vocab.h"
 #include "hub/names/names.h"
 #include "tokenizer/tokenizer.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 

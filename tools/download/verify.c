@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "hub/cache/cache.h"
 #include "hub/names/names.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 

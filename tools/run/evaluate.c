@@ -10,7 +10,6 @@
 #include "base/file.h"
 #include "lab/compare/metrics.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "infer/session.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"
@@ -20,6 +20,7 @@ struct job {
     struct bn_run_prompt prompt;
     struct bn_generation gen;
     bn_prof *prof; /* of --profile */
+    struct bn_run_dispatch dispatch;
     const char **stops;
     bn_grammar *grammar; /* NULL: none */
     struct bn_buf text;  /* what was generated */
@@ -82,10 +83,14 @@ static void print_summary(const struct job *job)
     bn_run_note_kernels(job->engine.session);
 }
 
-/* --timing and --kernels: a line for each token and for each kernel, for scripts. Microseconds. */
+/* --timing and --kernels: a line for each token, for each kernel, and for each tensor and kernel, for scripts.
+ * Microseconds. */
 static void print_traces(const struct bn_run_options *o, const struct job *job)
 {
     const struct bn_generation *gen = &job->gen;
+    if (o->timing && job->prompt.tokenize_ns != 0)
+        fprintf(stderr, "timing: tokenize_us=%.2f tokens=%zu\n", (double)job->prompt.tokenize_ns / 1e3,
+                job->prompt.own.n_ids);
     for (size_t i = 0; o->timing && i < gen->n_ids; i++) {
         const bn_step_timing *s = &gen->steps[i];
         fprintf(stderr, "timing: embed_us=%.2f forward_us=%.2f logits_us=%.2f sample_us=%.2f total_us=%.2f\n",
@@ -96,6 +101,7 @@ static void print_traces(const struct bn_run_options *o, const struct job *job)
     for (size_t i = 0; o->kernels && bn_session_kernel_stat(job->engine.session, i, &k); i++)
         fprintf(stderr, "quant_dispatch: kernel=%s calls=%llu total_us=%.2f\n", k.name,
                 (unsigned long long)k.calls, (double)k.ns / 1e3);
+    bn_run_print_dispatch(&job->dispatch, job->engine.model);
 }
 
 /* --assert-greedy: every token is the one with the greatest logit of its step. */
@@ -130,6 +136,10 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_string(doc, "isa", bn_isa_name());
     bn_json_put_u64(doc, "threads", bn_session_n_threads(job->engine.session));
     bn_json_put_u64(doc, "load_ns", job->engine.load_ns);
+    if (job->prompt.tokenize_ns != 0)
+        bn_json_put_u64(doc, "tokenize_ns", job->prompt.tokenize_ns);
+    else
+        bn_json_put_unavailable(doc, "tokenize_ns", "the prompt was given as tokens");
     if (gen->draft.kind != BN_DRAFT_NONE) {
         bn_json_put_u64(doc, "drafted_tokens", gen->drafts.drafted);
         bn_json_put_u64(doc, "accepted_tokens", gen->drafts.accepted);
@@ -156,6 +166,10 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     struct bn_run_trace trace;
     if (folder != NULL) BN_TRY(bn_run_trace_start(&trace, job->engine.session, folder, err));
     if (profile != NULL) BN_TRY(bn_run_profile_start(&job->prof, args, &job->engine, &job->gen, err));
+    if (o->kernels) {
+        job->engine.session->dispatch = bn_run_count_dispatch;
+        job->engine.session->dispatch_user = &job->dispatch;
+    }
     if (job->stream) bn_run_answer_start(&job->answer, job->prompt.tmpl);
     bn_status status =
         bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err);
@@ -206,6 +220,7 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
     bn_free(job.stops);
     bn_grammar_close(job.grammar);
     bn_run_close(&job.engine);
+    bn_free(job.dispatch.list);
     bn_prof_close(job.prof);
     return status;
 }

@@ -16,7 +16,7 @@
 #include "model/model.h"
 #include "model/weights.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
 #include "tools/run/run.h"
 
 #define SHOWN_VALUE_BYTES 60u
@@ -64,46 +64,27 @@ static void close_file(struct file *file)
 static void value_text(const struct bn_gguf_kv *kv, char *out, size_t room)
 {
     const unsigned char *cursor = kv->value;
-    unsigned unused = 64u - 8u * (unsigned)bn_gguf_type_bytes(kv->type);
-    struct bn_str s;
+    const enum bn_gguf_type type = kv->type;
+    const unsigned n_unused = 64u - 8u * (unsigned)bn_gguf_type_bytes(type); /* bits */
     uint64_t whole = 0;
     float f;
     double d;
-    if (unused < 64) memcpy(&whole, kv->value, bn_gguf_type_bytes(kv->type));
-    switch (kv->type) {
-    case BN_GGUF_STRING:
-        s = bn_gguf_next_str(&cursor);
+    if (n_unused < 64) memcpy(&whole, kv->value, bn_gguf_type_bytes(type));
+    memcpy(&f, &whole, sizeof f);
+    memcpy(&d, &whole, sizeof d);
+    if (type == BN_GGUF_STRING) {
+        struct bn_str s = bn_gguf_next_str(&cursor);
         bn_escape(out, bn_min_size(room, SHOWN_VALUE_BYTES), s.ptr, s.len);
-        return;
-    case BN_GGUF_ARRAY:
+    } else if (type == BN_GGUF_ARRAY)
         snprintf(out, room, "[%llu x %s]", (unsigned long long)kv->n, bn_gguf_type_name(kv->element));
-        return;
-    case BN_GGUF_F32:
-        memcpy(&f, kv->value, sizeof f);
-        snprintf(out, room, "%.9g", (double)f);
-        return;
-    case BN_GGUF_F64:
-        memcpy(&d, kv->value, sizeof d);
-        snprintf(out, room, "%.17g", d);
-        return;
-    case BN_GGUF_BOOL:
+    else if (type == BN_GGUF_F32 || type == BN_GGUF_F64)
+        snprintf(out, room, "%.*g", type == BN_GGUF_F32 ? 9 : 17, type == BN_GGUF_F32 ? (double)f : d);
+    else if (type == BN_GGUF_BOOL)
         snprintf(out, room, "%s", whole != 0 ? "true" : "false");
-        return;
-    case BN_GGUF_I8:
-    case BN_GGUF_I16:
-    case BN_GGUF_I32:
-    case BN_GGUF_I64:
-        snprintf(out, room, "%lld", (long long)((int64_t)(whole << unused) >> unused));
-        return;
-    case BN_GGUF_U8:
-    case BN_GGUF_U16:
-    case BN_GGUF_U32:
-    case BN_GGUF_U64:
-    case BN_GGUF_TYPE_COUNT:
-    default:
+    else if (type == BN_GGUF_I8 || type == BN_GGUF_I16 || type == BN_GGUF_I32 || type == BN_GGUF_I64)
+        snprintf(out, room, "%lld", (long long)((int64_t)(whole << n_unused) >> n_unused));
+    else
         snprintf(out, room, "%llu", (unsigned long long)whole);
-        return;
-    }
 }
 
 static void put_keys(bn_json *doc, const struct bn_gguf *gguf)
@@ -122,40 +103,24 @@ static void put_keys(bn_json *doc, const struct bn_gguf *gguf)
 
 /* ---- tensors ---- */
 
-/* How often a ternary tensor has each code, and its scale. */
-static void put_codes(bn_json *item, const struct bn_gguf_tensor *t)
+/* How often each weight is in a ternary tensor, and its scale; size and range of a vector. */
+static bn_status put_stats(bn_json *item, const struct bn_gguf_tensor *t, bn_error *err)
 {
     static const char *const NAMES[4] = {"minus", "zero", "plus", "code3"};
-    uint64_t n_codes = t->type == BN_TYPE_I2_S ? t->n_bytes - BN_I2S_TAIL_BYTES : t->n_bytes, codes[4] = {0};
-    float scale = 0.0f;
-    for (uint64_t i = 0; i < n_codes; i++) {
-        if (t->type == BN_TYPE_TQ2_0 && i % BN_TQ2_BLOCK_BYTES >= 64) continue;
-        for (unsigned shift = 0; shift < 8; shift += 2)
-            codes[t->data[i] >> shift & 3u]++;
-    }
-    for (unsigned i = 0; i < 4; i++)
-        bn_json_put_u64(item, NAMES[i], codes[i]);
-    if (t->type == BN_TYPE_I2_S) memcpy(&scale, t->data + n_codes, sizeof scale);
-    if (scale > 0.0f) bn_json_put_number(item, "scale", (double)scale);
+    struct bn_run_stats s;
+    bool ternary = bn_type_info(t->type)->unpack != NULL;
+    if (!ternary && t->n_dims != 1) return BN_OK;
+    BN_TRY(bn_run_read_stats(&s, t, 0, t->ne[1] * t->ne[2] * t->ne[3], err));
+    for (unsigned i = 0; i < 4 && ternary; i++)
+        bn_json_put_u64(item, NAMES[i], s.codes[i]);
+    bn_json_put_number(item, ternary ? "scale" : "rms", s.size);
+    if (ternary) return BN_OK;
+    bn_json_put_number(item, "min", s.min);
+    bn_json_put_number(item, "max", s.max);
+    return BN_OK;
 }
 
-/* Root mean square and range of a vector. */
-static void put_range(bn_json *item, const struct bn_gguf_tensor *t)
-{
-    double sum = 0.0, min = HUGE_VAL, max = -HUGE_VAL;
-    for (uint64_t i = 0; i < t->ne[0]; i++) {
-        float x;
-        memcpy(&x, t->data + i * 4, sizeof x);
-        sum += (double)x * (double)x;
-        min = fmin(min, (double)x);
-        max = fmax(max, (double)x);
-    }
-    bn_json_put_number(item, "rms", sqrt(sum / (double)t->ne[0]));
-    bn_json_put_number(item, "min", min);
-    bn_json_put_number(item, "max", max);
-}
-
-static void put_tensors(bn_json *doc, const struct bn_gguf *gguf)
+static bn_status put_tensors(bn_json *doc, const struct bn_gguf *gguf, bn_error *err)
 {
     bn_json *list = bn_json_put_array(doc, "tensors");
     for (size_t i = 0; i < gguf->n_tensors; i++) {
@@ -169,11 +134,9 @@ static void put_tensors(bn_json *doc, const struct bn_gguf *gguf)
             bn_json_add_u64(ne, t->ne[d]);
         bn_json_put_u64(item, "offset", t->offset);
         bn_json_put_u64(item, "bytes", t->n_bytes);
-        if (t->type == BN_TYPE_I2_S || t->type == BN_TYPE_TQ2_0)
-            put_codes(item, t);
-        else if (t->type == BN_TYPE_F32 && t->n_dims == 1)
-            put_range(item, t);
+        BN_TRY(put_stats(item, t, err));
     }
+    return BN_OK;
 }
 
 /* ---- the model ---- */
@@ -355,15 +318,9 @@ static void print_lists(const bn_json *doc)
 
 /* ---- the command ---- */
 
-bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
+/* What can be read is shown; then why the model does not run. */
+static bn_status inspect(bn_json *doc, const struct bn_gguf *gguf, struct bn_args *args, bn_error *err)
 {
-    struct file file;
-    BN_TRY(open_file(&file, args, err));
-    bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
-    bn_json_put_string(doc, "file", bn_cli_model_name(args));
-    bn_json_put_u64(doc, "gguf_version", file.gguf.version);
-    bn_json_put_u64(doc, "bytes", file.gguf.n_bytes);
     bn_model *model = NULL;
     bn_error refused = {0};
     static const bn_model_options copies = {.repack = BN_REPACK_AUTO, .repack_later = true};
@@ -372,17 +329,28 @@ bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
     if (status == BN_OK) put_model(doc, model);
     if (status == BN_OK && !args->json) print_model(model, doc);
     if (status == BN_OK) status = show_memory(doc, model, args, &refused);
-    put_keys(doc, &file.gguf);
-    put_tensors(doc, &file.gguf);
-    if (!bn_json_is_complete(doc))
-        status = bn_nomem(err);
-    else if (!args->json)
-        print_lists(doc);
-    else if (bn_cli_print_json(doc, err) != BN_OK)
-        status = err->code;
-    if (status != BN_OK && err->code == BN_OK) *err = refused;
-    bn_json_free(doc);
+    put_keys(doc, gguf);
+    bn_status shown = put_tensors(doc, gguf, err);
+    if (shown == BN_OK && !bn_json_is_complete(doc)) shown = bn_nomem(err);
+    if (shown == BN_OK && args->json) shown = bn_cli_print_json(doc, err);
+    if (shown == BN_OK && !args->json) print_lists(doc);
+    if (shown == BN_OK && status != BN_OK) *err = refused;
     bn_model_close(model);
+    return shown == BN_OK ? status : shown;
+}
+
+bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    struct file file;
+    BN_TRY(open_file(&file, args, err));
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
+    bn_json_put_string(doc, "file", bn_cli_model_name(args));
+    bn_json_put_u64(doc, "gguf_version", file.gguf.version);
+    bn_json_put_u64(doc, "bytes", file.gguf.n_bytes);
+    bn_status status = (o->judge ? bn_run_judge : inspect)(doc, &file.gguf, args, err);
+    bn_json_free(doc);
     close_file(&file);
     return status;
 }

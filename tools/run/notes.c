@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "model/hparams.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
@@ -136,6 +137,52 @@ struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct 
                                      .n_threads = o->n_threads,
                                      .n_ctx = o->n_ctx,
                                      .n_batch = o->n_batch};
+}
+
+/* ---- tensors ---- */
+
+void bn_run_count_dispatch(void *user, const void *weights, enum bn_kernel kernel)
+{
+    struct bn_run_dispatch *d = user;
+    struct bn_run_dispatched *list = d->list;
+    for (size_t i = 0; i < d->n; i++) {
+        d->at = (d->at + 1) % d->n;
+        if (list[d->at].weights != weights || list[d->at].kernel != kernel) continue;
+        list[d->at].calls++;
+        return;
+    }
+    list = bn_realloc(list, d->n + 1, sizeof *list);
+    d->failed |= list == NULL;
+    if (list == NULL) return;
+    d->list = list;
+    d->at = d->n++;
+    list[d->at] = (struct bn_run_dispatched){weights, kernel, 1};
+}
+
+static void name_weights(char name[BN_PART_NAME_ROOM], const struct bn_model *m, const void *weights)
+{
+    bool head = weights == &m->head && !m->hp.tied_head;
+    snprintf(name, BN_PART_NAME_ROOM, "%s", head ? "output.weight" : "token_embd.weight");
+    for (uint32_t l = 0; l < m->hp.n_layer; l++)
+        for (const struct bn_layer_part *part = bn_parts; part->name != NULL; part++)
+            if (weights == (const char *)&m->layers[l] + part->out && part->kind == BN_PART_LINEAR &&
+                bn_part_is_in(part, &m->hp, l))
+                bn_part_name(name, part, l);
+}
+
+void bn_run_print_dispatch(const struct bn_run_dispatch *d, const bn_model *model)
+{
+    char name[BN_PART_NAME_ROOM];
+    for (size_t i = 0; i < d->n; i++) {
+        const struct bn_run_dispatched *one = &d->list[i];
+        name_weights(name, model, one->weights);
+        const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&model->gguf, name);
+        fprintf(stderr, "quant_dispatch: tensor=%s type=%s kernel=%s calls=%llu\n", name,
+                t != NULL ? bn_type_info(t->type)->name : "unknown",
+                one->kernel < BN_KERNEL_COUNT ? model->kernels->name[one->kernel] : "none",
+                (unsigned long long)one->calls);
+    }
+    if (d->failed) bn_report_warning("--kernels: some tensors are missing, since memory was short");
 }
 
 /* ---- answers ---- */

@@ -193,7 +193,9 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
     if (trim && !typed && text.len > 0 && text.data[text.len - 1] == '\n') text.data[--text.len] = '\0';
     prompt->own.text = text.data;
     prompt->own.n_bytes = text.len;
+    uint64_t began = bn_clock_ns();
     if (status == BN_OK) status = bn_run_render(&prompt->own, args, prompt->tmpl, tok, err);
+    prompt->tokenize_ns = bn_clock_ns() - began;
     if (status != BN_OK) bn_run_prompt_release(prompt);
     return status;
 }

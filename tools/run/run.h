@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/json.h"
 #include "bn.h"
+#include "gguf/gguf.h"
 #include "lab/receipt/receipt.h"
 #include "stamp/profiler.h"
 #include "tools/cli/batch/lanes.h"
@@ -54,7 +55,7 @@ struct bn_run_options {
     /* tokenize, detokenize */
     bool ids, jsonl, no_bos, special;
     /* score, logits, inspect */
-    bool per_token, all, digest;
+    bool per_token, all, digest, judge;
     const char *output;
     /* embed */
     int pooling; /* bn_pooling */
@@ -92,6 +93,7 @@ BN_MUST_CHECK bn_status bn_run_template(bn_template *out, const struct bn_args *
 struct bn_run_prompt {
     struct bn_prompt own;
     bn_template tmpl;
+    uint64_t tokenize_ns; /* template and tokenizer; 0: tokens were given */
 };
 BN_MUST_CHECK bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args,
                                       const bn_model *model, bool trim, bn_error *err);
@@ -138,6 +140,19 @@ uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session);
 void bn_run_note_model(const struct bn_args *args, const bn_model *model);
 void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *sampling);
 void bn_run_note_kernels(const bn_session *session);
+
+/* --kernels: which kernels ran for which tensor, and how often. Released by bn_free(list). */
+struct bn_run_dispatch {
+    struct bn_run_dispatched {
+        const void *weights; /* a bn_linear, or the bn_matrix of head or embedding */
+        enum bn_kernel kernel;
+        uint64_t calls;
+    } * list;
+    size_t n, at; /* at: of the last call; the next one is mostly the one after it */
+    bool failed;  /* memory was short */
+};
+void bn_run_count_dispatch(void *dispatch, const void *weights, enum bn_kernel kernel);
+void bn_run_print_dispatch(const struct bn_run_dispatch *dispatch, const bn_model *model);
 
 /* With ranks: what a token exchanged, and how long that took. */
 void bn_run_note_ranks(const struct bn_generation *gen);
@@ -201,6 +216,27 @@ bn_status bn_run_at_line(size_t number, bn_status status, bn_error *err);
 /* A line that is a JSON string: *text is in *value, which the caller frees. */
 BN_MUST_CHECK bn_status bn_run_line_text(bn_json **value, const char **text, const char *line, size_t n,
                                          bn_error *err);
+
+/* What is in some rows of a tensor. */
+enum bn_run_figure {
+    BN_RUN_INVALID, /* not finite; scales below 0, or 0 for weights that are not; codes that the type lacks */
+    BN_RUN_ZEROS,   /* the share of zeros */
+    BN_RUN_PLUS,    /* of the others, the share of positive ones */
+    BN_RUN_SIZE,    /* the scale, of groups their median; of floats the root mean square */
+    BN_RUN_SPREAD,  /* the largest scale of a group in terms of the median */
+    BN_RUN_EQUAL,   /* most weights one after the other that are all -1, or all +1, in whole blocks */
+    BN_RUN_FIGURES
+};
+struct bn_run_stats {
+    uint64_t codes[4]; /* -1, 0, +1, +2; of floats: negative, zero, positive */
+    uint64_t n_invalid, n_equal, n_zero_rows;
+    double size, spread, min, max; /* NaN: there is none */
+};
+BN_MUST_CHECK bn_status bn_run_read_stats(struct bn_run_stats *out, const struct bn_gguf_tensor *t,
+                                          uint64_t first_row, uint64_t n_rows, bn_error *err);
+/* inspect --judge: reads all tensors, and prints those that look damaged; the exit code is then BN_EXIT_NEGATIVE. */
+BN_MUST_CHECK bn_status bn_run_judge(bn_json *doc, const struct bn_gguf *gguf, struct bn_args *args,
+                                     bn_error *err);
 
 /* The commands. */
 bn_status bn_run_generate(struct bn_args *args, bn_error *err);

@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/run.h"

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "lab/verify/rules.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
-#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_PATH_BYTES 4096u

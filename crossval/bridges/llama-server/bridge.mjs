@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT
 //
-// Speaks bn.reference/1 for a running llama-server: tokens, and the most likely next tokens with their
-// log-probabilities. The server's answers have two forms; both are read:
+// Speaks bn.reference/1 for a running llama-server: tokens, the most likely next tokens with their
+// log-probabilities, and the times that the server measures itself. The server's answers have two forms; both are read:
 //
 //   new: "completion_probabilities": [{"id": 5, "logprob": -0.1, "top_logprobs": [{"id": 5, "token": " a", "logprob": -0.1}, ...]}]
 //   old: "completion_probabilities": [{"content": " a", "probs": [{"tok_str": " a", "prob": 0.9}, ...]}]
@@ -45,6 +45,7 @@ function options(argv) {
 const {url, timeout} = options(process.argv.slice(2));
 let opened = false;
 let nContext = Infinity;
+let nVocab = 0; // 0: unknown
 
 // The server's answer to a request; `body` makes it a POST.
 async function call(path, body) {
@@ -80,7 +81,7 @@ async function hello() {
         name: "llama-server",
         version: props.build_info ?? null,
         commit: null,
-        capabilities: ["tokenize", "top_logprobs"],
+        capabilities: ["tokenize", "top_logprobs", "bench"],
         details: {url, model: props.model_path ?? null}
     };
 }
@@ -96,8 +97,10 @@ async function open(request) {
     const models = await call("/v1/models").catch(() => ({}));
     const meta = models.data?.[0]?.meta ?? {};
     nContext = props.default_generation_settings?.n_ctx ?? meta.n_ctx_train ?? Infinity;
+    nVocab = meta.n_vocab ?? 0;
     opened = true;
-    return {n_vocab: meta.n_vocab ?? 0, n_ctx: Number.isFinite(nContext) ? nContext : 0, arch: null};
+    // The server opened it before.
+    return {n_vocab: nVocab, n_ctx: Number.isFinite(nContext) ? nContext : 0, arch: null, open_ns: null};
 }
 
 function mustBeOpen() {
@@ -164,4 +167,23 @@ async function topLogprobs(request) {
     return {ids: usable.map((c) => c.id), logprobs: usable.map((c) => c.logprob)};
 }
 
-await serve({hello, open, tokenize, top_logprobs: topLogprobs, close: () => {}});
+// The server's own times: of the prompt until its first token is chosen, then of the others, each after one evaluation. Its
+// number of threads is the one that it was started with.
+async function bench(request) {
+    mustBeOpen();
+    const [prompt, decode] = [countOf(request, "prompt"), countOf(request, "decode")];
+    if (prompt === 0 || prompt + decode > nContext) throw new Failure("argument", "prompt and decode do not fit into the context");
+    const {timings} = await complete({
+        prompt: Array.from({length: prompt}, (_, i) => (i * 37) % (nVocab || 1000)),
+        n_predict: decode + 1,
+        ignore_eos: true,
+        cache_prompt: false,
+        stream: false
+    });
+    if (timings?.prompt_n !== prompt || timings.predicted_n !== decode + 1)
+        throw new Failure("internal", `the server's timings are not of ${prompt} and ${decode + 1} tokens: ${JSON.stringify(timings)}`);
+    const ns = (ms) => Math.round(ms * 1e6);
+    return {prompt_ns: ns(timings.prompt_ms), decode_ns: decode ? ns(timings.predicted_ms) : 0, peak_bytes: null};
+}
+
+await serve({hello, open, tokenize, top_logprobs: topLogprobs, bench, close: () => {}});

@@ -111,16 +111,32 @@ async function logits(request) {
     return {rows, cols: nVocab, floats};
 }
 
+// As generating does: logits of the last token of the prompt and of each single token, of which the best is chosen. No map
+// of logits is made. The times include what the library does in JavaScript for a call: some promises and objects.
+async function bench(request) {
+    opened();
+    const [prompt, decode] = [countOf(request, "prompt"), countOf(request, "decode")];
+    if (prompt === 0 || prompt + decode > model.trainContextSize) throw new Failure("argument", "prompt and decode do not fit into the context");
+    const evaluated = await emptySequence(prompt + decode);
+    const ids = Array.from({length: prompt}, (_, i) => (i * 37) % nVocab);
+    const best = (id) => [id, {generateNext: {token: true, options: {temperature: 0}}}];
+    const start = process.hrtime.bigint();
+    await evaluated.controlledEvaluate([...ids.slice(0, -1), best(ids.at(-1))]);
+    const middle = process.hrtime.bigint();
+    for (let i = 0; i < decode; i++) await evaluated.controlledEvaluate([best(ids[i % prompt])]);
+    return {prompt_ns: Number(middle - start), decode_ns: Number(process.hrtime.bigint() - middle)};
+}
+
 async function hello() {
     return {
         protocol: "bn.reference/1",
         name: "node-llama-cpp",
         version: await getModuleVersion(),
         commit: null,
-        capabilities: ["tokenize", "logits"],
+        capabilities: ["tokenize", "logits", "bench"],
         details: {llama_cpp: llama.llamaCppRelease, system: llama.systemInfo, node: process.version}
     };
 }
 
-await serve({hello, open, tokenize, logits, close});
+await serve({hello, open, tokenize, logits, bench, close});
 await llama.dispose();

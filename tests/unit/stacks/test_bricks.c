@@ -144,14 +144,13 @@ TEST(what_is_not_whole_is_refused)
 TEST(a_document_gives_the_same)
 {
     struct maker m;
-    bn_hparams network = {.n_layer = 3, .sub_norms = true};
     bn_stacks *direct = open_stacks(), *read = NULL, *a = NULL, *b = NULL;
     maker_open(&m, BN_PROF_KERNEL, 10, 6);
     must(bn_bricks_add(direct, 0, m.prof, &err));
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
     bn_json_put_string(bn_json_put_object(doc, "model"), "name", "tiny");
-    must(bn_prof_put(doc, m.prof, &network, &err));
+    must(bn_prof_put(doc, m.prof, 3, &err));
     must(bn_stacks_from_profile(&read, doc, &err));
     const char *text;
     assert_true(bn_json_string(bn_json_path(read->about, "model.name"), &text));

@@ -16,7 +16,6 @@
 #include "base/file.h"
 #include "tests/unit/status.h"
 #include "tools/cli/options.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 static char out[4096], err_text[4096]; /* what the last child printed */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The parts of `bn-bench ab`: a session, running a command in a slot, printing.
+ * The parts of `bn-bench ab` and `bn-bench cmd`: a session, running a command in a slot, printing.
  *
  * A session compares A and B by running them in turn. It is independent of what A and B are; a function runs
  * one of them once, in a slot.
@@ -21,10 +21,11 @@
 #include "tools/bench/bench.h"
 #include "tools/cli/progress.h"
 
-enum bn_ab_side { BN_AB_A, BN_AB_B, BN_AB_NULL, BN_AB_SIDES };
+/* ALONE: the only command of bn-bench cmd, which is compared with nothing. */
+enum bn_ab_side { BN_AB_A, BN_AB_B, BN_AB_NULL, BN_AB_SIDES, BN_AB_ALONE = BN_AB_SIDES };
 /* "A", "B", "A'" */
 const char *bn_ab_side_name(enum bn_ab_side side);
-/* "command A", also for A', which runs the same. */
+/* "command A", also for A', which runs the same; "the command". */
 const char *bn_ab_command_name(enum bn_ab_side side);
 
 /* Arithmetic in registers, and a pass over arrays larger than the caches near a core. */
@@ -45,6 +46,7 @@ struct bn_ab_slot {
 /* The first part is set by the caller, the rest is zero. */
 struct bn_ab_session {
     uint32_t rounds, warmup;
+    bool alone;      /* a round is one run of the only command; there is nothing to judge */
     bool no_control; /* for numbers other than times */
     uint64_t seed;
     struct bn_judge_rules rules;
@@ -57,8 +59,8 @@ struct bn_ab_session {
     struct bn_ab_slot *slots; /* in the order of time; their values were moved to the sides */
     size_t n_slots;
     uint64_t took_ns;
-    struct bn_series_list sides[BN_AB_SIDES]; /* after the warm-up */
-    struct bn_others others;                  /* during the session */
+    struct bn_series_list sides[BN_AB_SIDES + 1]; /* after the warm-up */
+    struct bn_others others;                      /* during the session */
 
     struct bn_history_comparison result; /* texts are those of the sides */
     /* Costs of the control: before B compared with before A, then the second half with the first. */
@@ -93,15 +95,16 @@ struct bn_ab_extract {
 
 /* How commands are run, and which values are read from them. */
 struct bn_ab_commands {
-    const char *const *argv[2]; /* of A, of B; end with NULL */
+    const char *const *argv[2]; /* of A, of B; end with NULL. B: NULL for bn-bench cmd */
+    const char *test;           /* of the series of a run */
     char *shell[2];             /* the same as one line of shell; NULL without --shell */
     const struct bn_bench_options *o;
     struct bn_ab_extract *extracts;
     size_t n_extracts;
 };
 
-/* Reads options and operands. Released also after a failure. */
-BN_MUST_CHECK bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *args,
+/* Reads options and operands: two commands, or one. Released also after a failure. */
+BN_MUST_CHECK bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *args, bool alone,
                                             bn_error *err);
 void bn_ab_commands_release(struct bn_ab_commands *c);
 /* The function of a session: runs the side of the slot once. Exceeding the time limit stops the session; any
@@ -112,5 +115,8 @@ bn_status bn_ab_commands_run(void *commands, struct bn_ab_slot *slot, bn_error *
 void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c);
 BN_MUST_CHECK bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn_ab_commands *c,
                                   bn_error *err);
+/* The document of bn-bench cmd. BN_ERR_MISMATCH when a run exceeded --timeout, or nothing was measured. */
+BN_MUST_CHECK bn_status bn_ab_put_alone(bn_json *doc, const struct bn_ab_session *s,
+                                        const struct bn_ab_commands *c, bn_error *err);
 
 #endif

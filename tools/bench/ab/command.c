@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench ab: runs the commands and reads the values of a run: wall time, CPU time, memory, numbers in the
+ * bn-bench ab and cmd: runs the commands and reads the values of a run: wall time, CPU time, memory, numbers in the
  * output, series of a document in the output.
  */
 #include <math.h>
@@ -10,13 +10,11 @@
 
 #include "base/error.h"
 #include "lab/kit/process.h"
-#include "lab/stats/summary.h"
 #include "tools/bench/ab/ab.h"
 #include "tools/cli/number.h"
 #include "tools/cli/report.h"
 
 #define OUTPUT_MAX BN_JSON_MAX_BYTES
-#define TEST "command"
 
 /* ---- options ---- */
 
@@ -104,14 +102,17 @@ static bn_status join(char **out, const char *const *argv, bn_error *err)
     return bn_buf_check(&line, err);
 }
 
-bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *args, bn_error *err)
+bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *args, bool alone, bn_error *err)
 {
     const struct bn_bench_options *o = c->o = args->fields;
-    BN_TRY(read_sides(c, args, err));
+    c->test = "command";
+    c->argv[0] = args->operands;
+    if (!alone) BN_TRY(read_sides(c, args, err));
+    if (alone) c->test = o->name != NULL ? o->name : bn_bench_base_name(args->operands[0]);
     BN_TRY(read_extracts(c, &o->extract, err));
     if (o->output_only && !o->series && c->n_extracts == 0)
         return bn_fail(err, BN_ERR_ARG, "--output-only needs --extract or --series");
-    for (int i = 0; i < 2 && o->shell; i++)
+    for (int i = 0; i < 2 && o->shell && c->argv[i] != NULL; i++)
         BN_TRY(join(&c->shell[i], c->argv[i], err));
     return BN_OK;
 }
@@ -141,7 +142,7 @@ static bn_status add(struct bn_ab_slot *slot, const struct bn_ab_commands *c, co
 static bn_status add_number(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const char *metric,
                             const char *unit, bool higher, double value, bn_error *err)
 {
-    struct bn_series s = {TEST, metric, unit, higher, false, &value, 1, 0, false};
+    struct bn_series s = {c->test, metric, unit, higher, false, &value, 1, 0, false};
     /* A coarse clock may report 0 for a short run; that is not a measurement. */
     return value > 0 ? add(slot, c, &s, err) : BN_OK;
 }
@@ -189,56 +190,33 @@ static bn_status add_extracts(struct bn_ab_slot *slot, const struct bn_ab_comman
     return BN_OK;
 }
 
-static bn_status add_medians(struct bn_ab_slot *slot, const struct bn_ab_commands *c,
-                             const struct bn_series_list *all, bn_error *err)
-{
-    for (size_t i = 0; i < all->n; i++) {
-        struct bn_series one = all->list[i];
-        if (one.neutral) continue;
-        double median = bn_median(one.samples, one.n);
-        if (isnan(median)) return bn_nomem(err);
-        one.samples = &median;
-        one.n = 1;
-        one.n_warmup = 0;
-        BN_TRY(add(slot, c, &one, err));
-    }
-    return BN_OK;
-}
-
 static bn_status add_series(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_buf *out,
                             bn_error *err)
 {
     bn_json *doc = NULL;
     bn_error why = {0};
-    struct bn_series_list all = {0};
+    struct bn_series_list all = {0}, medians = {0};
     bn_status status = bn_json_parse(&doc, out->data != NULL ? out->data : "", out->len, &why);
     if (status == BN_OK) status = bn_series_read(&all, doc, &why);
     if (status != BN_OK)
         status = bn_fail(err, status, "the output of %s is not a bn-bench document with series: %s",
                          bn_ab_command_name(slot->side), why.msg);
-    if (status == BN_OK) status = add_medians(slot, c, &all, err);
+    if (status == BN_OK) status = bn_series_add_medians(&medians, &all, NULL, err);
+    for (size_t i = 0; i < medians.n && status == BN_OK; i++)
+        if (!medians.list[i].neutral) status = add(slot, c, &medians.list[i], err);
     bn_series_release(&all);
+    bn_series_release(&medians);
     bn_json_free(doc);
     return status;
 }
 
 /* ---- running ---- */
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* An error that quotes the last line that the command printed on standard error. */
 static bn_status refuse(const struct bn_ab_slot *slot, const struct bn_buf *errors, bn_error *err)
 {
-    char quoted[160] = "", what[256];
-    size_t end = errors->len, from;
-    while (end > 0 && errors->data[end - 1] == '\n')
-        end--;
-    for (from = end; from > 0 && errors->data[from - 1] != '\n';)
-        from--;
-    if (end > from) bn_escape(quoted, sizeof quoted, errors->data + from, end - from);
+    char quoted[BN_BENCH_LINE], what[256];
+    bn_bench_last_line(quoted, errors);
     bn_ab_slot_describe(what, sizeof what, slot);
     return bn_fail(err, BN_ERR_MISMATCH, "%s%s%s", what, quoted[0] != '\0' ? ": " : "", quoted);
 }
@@ -274,11 +252,11 @@ bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)
                                    .out = read ? &out : NULL,
                                    .errors = &errors,
                                    .timeout_ns = (uint64_t)fmin((double)c->o->timeout_seconds * 1e9, 1e18),
-                                   .cancelled = interrupted};
+                                   .cancelled = bn_cli_is_interrupted};
     struct bn_process p;
     /* An interrupt between two runs. */
     bn_status status =
-        interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : bn_process_run(&p, &o, err);
+        bn_cli_is_interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : bn_process_run(&p, &o, err);
     if (status == BN_OK) status = take(slot, c, &p, &out, &errors, err);
     bn_buf_release(&out);
     bn_buf_release(&errors);

@@ -93,9 +93,9 @@ void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct
 
 /* ---- the document ---- */
 
-static void put_command(bn_json *doc, const char *side, const char *const *argv)
+static void put_command(bn_json *object, const char *const *argv)
 {
-    bn_json *array = bn_json_put_array(bn_json_put_object(doc, side), "command");
+    bn_json *array = bn_json_put_array(object, "command");
     for (size_t i = 0; argv[i] != NULL; i++)
         bn_json_add_string(array, argv[i]);
 }
@@ -103,10 +103,8 @@ static void put_command(bn_json *doc, const char *side, const char *const *argv)
 static void put_settings(bn_json *doc, const struct bn_ab_session *s, const struct bn_ab_commands *c)
 {
     bn_json *o = bn_json_put_object(doc, "settings");
-    bn_json_put_u64(o, "rounds", s->rounds);
-    bn_json_put_u64(o, "warmup", s->warmup);
-    bn_json_put_u64(o, "seed", s->seed);
-    bn_json_put_u64(o, "timeout_seconds", c->o->timeout_seconds);
+    BN_PUT_COUNTS(o, {"rounds", s->rounds}, {"warmup", s->warmup}, {"seed", s->seed},
+                  {"timeout_seconds", c->o->timeout_seconds});
     bn_json_put_bool(o, "shell", c->shell[0] != NULL);
     bn_json_put_string(o, "filter", c->o->filter);
     bn_json_put_number(o, "margin", s->rules.margin);
@@ -172,8 +170,8 @@ bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn
                     bn_error *err)
 {
     struct bn_series_list all = {0};
-    put_command(doc, "a", c->argv[0]);
-    put_command(doc, "b", c->argv[1]);
+    put_command(bn_json_put_object(doc, "a"), c->argv[0]);
+    put_command(bn_json_put_object(doc, "b"), c->argv[1]);
     put_settings(doc, s, c);
     bn_json_put_u64(doc, "took_ns", s->took_ns);
     bn_others_put(doc, &s->others);
@@ -190,4 +188,21 @@ bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn
     if (status == BN_OK) bn_series_put(doc, &all);
     bn_series_release(&all);
     return status;
+}
+
+bn_status bn_ab_put_alone(bn_json *doc, const struct bn_ab_session *s, const struct bn_ab_commands *c,
+                          bn_error *err)
+{
+    const struct bn_ab_slot *stop = bn_ab_session_stop(s);
+    const struct bn_series_list *all = &s->sides[BN_AB_ALONE];
+    if (stop != NULL) return bn_fail(err, BN_ERR_MISMATCH, "the command %s", stop->failed);
+    if (all->n == 0) return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: no series matches");
+    bn_json *settings = bn_json_put_object(doc, "settings");
+    bn_json_put_string(settings, "name", c->test);
+    put_command(settings, c->argv[0]);
+    bn_json_put_bool(settings, "shell", c->o->shell);
+    BN_PUT_COUNTS(settings, {"reps", s->rounds}, {"warmup", s->warmup});
+    bn_others_put(doc, &s->others);
+    bn_series_put(doc, all);
+    return BN_OK;
 }

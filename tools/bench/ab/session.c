@@ -26,7 +26,7 @@ const char *bn_ab_side_name(enum bn_ab_side side)
 
 const char *bn_ab_command_name(enum bn_ab_side side)
 {
-    return side == BN_AB_B ? "command B" : "command A";
+    return side == BN_AB_ALONE ? "the command" : side == BN_AB_B ? "command B" : "command A";
 }
 
 void bn_ab_slot_describe(char *out, size_t room, const struct bn_ab_slot *slot)
@@ -108,15 +108,16 @@ static bn_status run_slot(struct bn_ab_session *s, struct bn_ab_slot *slot, bn_e
 
 static bn_status run_rounds(struct bn_ab_session *s, const struct triad *triad, bn_error *err)
 {
-    enum bn_ab_side order[BN_AB_SIDES];
+    enum bn_ab_side order[BN_AB_SIDES] = {BN_AB_ALONE};
+    const size_t n_sides = s->alone ? 1 : BN_AB_SIDES;
     uint64_t state = s->seed, began = bn_clock_ns();
     for (uint32_t round = 0; round < s->warmup + s->rounds; round++) {
         bool mirrored = round >= s->warmup && (round - s->warmup) % 2 == 1;
-        if (!mirrored) draw_order(&state, order);
-        for (size_t place = 0; place < BN_AB_SIDES; place++) {
+        if (!mirrored && !s->alone) draw_order(&state, order);
+        for (size_t place = 0; place < n_sides; place++) {
             struct bn_ab_slot *slot = &s->slots[s->n_slots++];
             *slot = (struct bn_ab_slot){.round = round,
-                                        .side = order[mirrored ? BN_AB_SIDES - 1 - place : place],
+                                        .side = order[mirrored ? n_sides - 1 - place : place],
                                         .warmup = round < s->warmup};
             if (!s->no_control) time_control(triad, slot->control_ns);
             BN_TRY(run_slot(s, slot, err));
@@ -167,7 +168,7 @@ uint32_t bn_ab_session_rounds(const struct bn_ab_session *s)
 
 void bn_ab_session_release(struct bn_ab_session *s)
 {
-    for (int side = 0; side < BN_AB_SIDES; side++)
+    for (size_t side = 0; side < BN_ARRAY_LEN(s->sides); side++)
         bn_series_release(&s->sides[side]);
     bn_free(s->slots);
     bn_history_release(&s->result);

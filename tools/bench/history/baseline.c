@@ -10,7 +10,6 @@
 #include "tools/bench/history/compare.h"
 #include "tools/bench/history/ledgers.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 #define SHORT_ID 12
@@ -38,34 +37,29 @@ static bn_json *begin_document(const struct bn_args *args)
 
 /* ---- comparing a run with an entry ---- */
 
-/* The series of the entry are read into *series, which texts of the comparison point into. */
-static bn_status compare_with(struct bn_history_comparison *out, struct bn_series_list *series,
-                              const struct bn_entry *entry, const struct bn_series_list *now,
-                              const char *contended, const char *binary,
-                              struct bn_bench_compare_settings *settings, bn_error *err)
+/* A run of a ledger, as it was read from its document. */
+static bn_status result_of(struct bn_result *out, const struct bn_entry *e, bn_error *err)
 {
-    bn_bench_compare_circumstances(settings, contended, NULL, bn_json_text_of(entry->json, "binary_sha256"),
-                                   binary);
-    BN_TRY(bn_series_read(series, entry->json, err));
-    return bn_history_compare(out, series, now, &settings->rules, err);
+    *out = (struct bn_result){.binary_sha256 = bn_json_text_of(e->json, "binary_sha256")};
+    return bn_series_read(&out->series, e->json, err);
 }
 
 /* The worst verdict compared with a baseline; NULL: SAME. */
-static bn_status judge(enum bn_outcome *worst, const struct bn_entry *baseline,
-                       const struct bn_series_list *now, const char *contended, const char *binary,
+static bn_status judge(enum bn_outcome *worst, const struct bn_entry *baseline, const struct bn_result *now,
                        struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    struct bn_history_comparison comparison = {.worst = BN_OUTCOME_SAME};
-    struct bn_series_list series = {0};
-    bn_status status = BN_OK;
-    if (baseline != NULL)
-        status = compare_with(&comparison, &series, baseline, now, contended, binary, settings, err);
+    struct bn_history_comparison comparison = {0};
+    struct bn_result before;
+    *worst = BN_OUTCOME_SAME;
+    if (baseline == NULL) return BN_OK;
+    bn_status status = result_of(&before, baseline, err);
+    if (status == BN_OK) status = bn_bench_compare_results(&comparison, &before, now, settings, err);
     *worst = comparison.worst;
     if (comparison.n_missing > 0)
         bn_report_warning("%zu series of the baseline %s missing", comparison.n_missing,
                           comparison.n_missing == 1 ? "is" : "are");
     bn_history_release(&comparison);
-    bn_series_release(&series);
+    bn_result_release(&before);
     return status;
 }
 
@@ -119,12 +113,12 @@ static bn_status check_origin(const struct bn_bench_options *o, const struct bn_
 
 static bn_status check_reason(const struct bn_bench_options *o, bn_error *err)
 {
-    const char *need = o->allow_dirty       ? "dirty"
-                       : o->allow_stale     ? "stale"
-                       : o->allow_contended ? "contended"
-                                            : NULL;
-    if (need == NULL || (o->reason != NULL && o->reason[0] != '\0')) return BN_OK;
-    return bn_fail(err, BN_ERR_ARG, "--allow-%s: --reason TEXT is missing", need);
+    bool allowed = o->allow_dirty || o->allow_stale || o->allow_contended;
+    if (!allowed || (o->reason != NULL && o->reason[0] != '\0')) return BN_OK;
+    return bn_fail(err, BN_ERR_ARG, "--allow-%s: --reason TEXT is missing",
+                   o->allow_dirty   ? "dirty"
+                   : o->allow_stale ? "stale"
+                                    : "contended");
 }
 
 static bn_status show_saved(struct bn_args *args, const struct bn_ledger *l, const struct bn_entry *e,
@@ -155,7 +149,7 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
     note->state = BN_ENTRY_PROMOTED;
     if (baseline == NULL) return BN_OK;
-    BN_TRY(judge(&note->outcome, baseline, &r->series, r->contended, r->binary_sha256, settings, err));
+    BN_TRY(judge(&note->outcome, baseline, r, settings, err));
     note->against = baseline->id;
     note->state = note->outcome == BN_OUTCOME_REGRESSED ? BN_ENTRY_REGRESSED : BN_ENTRY_SAVED;
     bn_report_note(0, "%s compared with %.*s%s", bn_outcome_name(note->outcome), SHORT_ID, baseline->id,
@@ -203,14 +197,6 @@ static bn_status save(struct bn_args *args, struct bn_bench_compare_settings *se
 
 /* ---- check ---- */
 
-/* A check without a baseline fails; a baseline of another machine is not used. */
-static bn_status other_machine(void *arg, const struct bn_ledger *l, bn_error *err)
-{
-    (void)arg;
-    bn_fail(err, BN_ERR_UNSUPPORTED, "no baseline of this machine, only of %.80s", l->machine_label);
-    return BN_ERR_UNSUPPORTED;
-}
-
 static bn_status no_baseline(const char *name, bn_error *err)
 {
     bn_fail(err, BN_ERR_MISMATCH, "no baseline '%.64s' of this machine, suite, model and settings", name);
@@ -223,9 +209,9 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
                                bn_error *err)
 {
     struct bn_history_comparison comparison = {0};
-    struct bn_series_list series = {0};
-    bn_status status = compare_with(&comparison, &series, baseline, &r->series, r->contended,
-                                    r->binary_sha256, settings, err);
+    struct bn_result before;
+    bn_status status = result_of(&before, baseline, err);
+    if (status == BN_OK) status = bn_bench_compare_results(&comparison, &before, r, settings, err);
     bn_json *doc = begin_document(args);
     if (args->json) {
         bn_json_put_string(doc, "baseline", baseline->id);
@@ -239,7 +225,7 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
     if (status == BN_OK) status = bn_bench_compare_show(args, settings, &comparison, doc, err);
     bn_json_free(doc);
     bn_history_release(&comparison);
-    bn_series_release(&series);
+    bn_result_release(&before);
     return status;
 }
 
@@ -261,6 +247,7 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
 {
     struct bn_result r;
     struct bn_ledger l;
+    struct bn_ledgers others = {0};
     bn_error why = {0};
     const char *folder = settings->o->ledger;
     BN_TRY(bn_result_read(&r, args->operands[1], err));
@@ -268,9 +255,13 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
     if (status == BN_OK) {
         status = check_in(args, &l, &r, settings, err);
         bn_ledger_close(&l);
-    } else if (status == BN_ERR_NOT_FOUND) {
-        status = bn_bench_each_ledger(folder, NULL, r.suite, other_machine, NULL, err);
+    } else if (status == BN_ERR_NOT_FOUND) { /* a baseline of another machine is not used */
+        status = bn_ledgers_open(&others, folder, NULL, r.suite, err);
+        if (status == BN_OK && others.n > 0)
+            status = bn_fail(err, BN_ERR_UNSUPPORTED, "no baseline of this machine, only of %.80s",
+                             others.list[0].machine_label);
         if (status == BN_OK) status = no_baseline(settings->o->baseline, err);
+        bn_ledgers_close(&others);
     } else {
         *err = why;
     }
@@ -285,8 +276,7 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
 
 struct view {
     struct bn_args *args;
-    bn_json *array;   /* of the document */
-    const char *what; /* a name or the start of an id; NULL for everything */
+    bn_json *array; /* of the document */
     size_t n;
 };
 
@@ -301,10 +291,9 @@ static void put_entry(bn_json *array, const struct bn_ledger *l, const struct bn
     if (!samples && record != NULL) bn_json_remove(record, "series");
 }
 
-static bn_status list_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+static bn_status list_ledger(struct view *v, const struct bn_ledger *l, bn_error *err)
 {
     static const char *const HEADS[] = {"id", "state", "name", "date", "commit", "branch"};
-    struct view *v = arg;
     struct bn_table t;
     bn_table_begin(&t, HEADS, "llllll");
     v->n += l->n;
@@ -355,13 +344,12 @@ static bool is_id_of(const char *text, const struct bn_entry *e)
 }
 
 /* The run of that id; or the baselines of that name. */
-static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+static bn_status show_ledger(struct view *v, const struct bn_ledger *l, const char *what, bn_error *err)
 {
-    struct view *v = arg;
     for (size_t i = 0; i < l->n; i++) {
         const struct bn_entry *e = &l->entries[i], *unlike;
-        bool meant = is_id_of(v->what, e) || (strcmp(e->name, v->what) == 0 &&
-                                              bn_ledger_baseline(l, e->name, &e->like, &unlike) == e);
+        bool meant = is_id_of(what, e) ||
+                     (strcmp(e->name, what) == 0 && bn_ledger_baseline(l, e->name, &e->like, &unlike) == e);
         if (meant) BN_TRY(show_entry(v, l, e, err));
     }
     return BN_OK;
@@ -371,9 +359,12 @@ static bn_status look(struct bn_args *args, const char *what, bn_error *err)
 {
     const struct bn_bench_options *o = args->fields;
     bn_json *doc = begin_document(args);
-    struct view v = {.args = args, .what = what, .array = bn_json_put_array(doc, "entries")};
-    bn_status status =
-        bn_bench_each_ledger(o->ledger, NULL, NULL, what != NULL ? show_ledger : list_ledger, &v, err);
+    struct view v = {.args = args, .array = bn_json_put_array(doc, "entries")};
+    struct bn_ledgers all = {0};
+    bn_status status = bn_ledgers_open(&all, o->ledger, NULL, NULL, err);
+    for (size_t i = 0; i < all.n && status == BN_OK; i++)
+        status = what != NULL ? show_ledger(&v, &all.list[i], what, err) : list_ledger(&v, &all.list[i], err);
+    bn_ledgers_close(&all);
     if (status == BN_OK && v.n == 0 && what != NULL)
         status = bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run named '%.64s'", what), err,
                          "bn-bench baseline list shows the names");
@@ -387,38 +378,17 @@ static bn_status look(struct bn_args *args, const char *what, bn_error *err)
 
 /* ---- promote ---- */
 
-struct search {
-    const char *id;
-    char machine[128], suite[128], found[BN_SHA256_HEX];
-};
-
-static bn_status search_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
-{
-    struct search *s = arg;
-    for (size_t i = 0; i < l->n; i++) {
-        if (!is_id_of(s->id, &l->entries[i])) continue;
-        if (s->found[0] != '\0')
-            return bn_fail(err, BN_ERR_ARG, "ambiguous id: several runs start with '%.64s'", s->id);
-        snprintf(s->found, sizeof s->found, "%s", l->entries[i].id);
-        snprintf(s->machine, sizeof s->machine, "%s", l->machine_label);
-        snprintf(s->suite, sizeof s->suite, "%s", l->suite);
-    }
-    return BN_OK;
-}
-
 /* Compares with the current baseline, which may differ from that at the time of saving. */
 static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entry *e,
                                  struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    struct bn_series_list now = {0};
+    struct bn_result now;
     enum bn_outcome worst = BN_OUTCOME_INCONCLUSIVE;
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, e->name, &e->like, &unlike);
     if (e->state == BN_ENTRY_REGRESSED || baseline == e) return BN_OK;
-    bn_status status = bn_series_read(&now, e->json, err);
-    if (status == BN_OK)
-        status =
-            judge(&worst, baseline, &now, NULL, bn_json_text_of(e->json, "binary_sha256"), settings, err);
-    bn_series_release(&now);
+    bn_status status = result_of(&now, e, err);
+    if (status == BN_OK) status = judge(&worst, baseline, &now, settings, err);
+    bn_result_release(&now);
     if (status == BN_OK && worst == BN_OUTCOME_REGRESSED)
         return bn_fail(err, BN_ERR_MISMATCH,
                        "run %.12s regressed against the baseline %.12s: it cannot replace it", e->id,
@@ -438,16 +408,32 @@ static bn_status promote_in(struct bn_args *args, struct bn_ledger *l, const cha
     return show_saved(args, l, e, err);
 }
 
+/* Opens the ledger of the run whose id starts with this text. */
+static bn_status open_ledger_of(struct bn_ledger *out, const struct bn_ledgers *all, const char *folder,
+                                const char *id, bn_error *err)
+{
+    const struct bn_ledger *found = NULL;
+    for (size_t i = 0; i < all->n; i++)
+        for (size_t k = 0; k < all->list[i].n; k++) {
+            if (!is_id_of(id, &all->list[i].entries[k])) continue;
+            if (found != NULL)
+                return bn_fail(err, BN_ERR_ARG, "ambiguous id: several runs start with '%.64s'", id);
+            found = &all->list[i];
+        }
+    if (found == NULL)
+        return bn_fail(err, BN_ERR_NOT_FOUND, "no run with the id '%.64s' (at least six digits)", id);
+    return bn_ledger_open(out, folder, found->machine_label, found->suite, true, err);
+}
+
 static bn_status promote(struct bn_args *args, struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    const char *folder = settings->o->ledger;
-    struct search s = {.id = args->operands[1]};
-    struct bn_ledger l;
-    BN_TRY(bn_bench_each_ledger(folder, NULL, NULL, search_ledger, &s, err));
-    if (s.found[0] == '\0')
-        return bn_fail(err, BN_ERR_NOT_FOUND, "no run with the id '%.64s' (at least six digits)", s.id);
-    BN_TRY(bn_ledger_open(&l, folder, s.machine, s.suite, true, err));
-    bn_status status = promote_in(args, &l, s.found, settings, err);
+    const char *folder = settings->o->ledger, *id = args->operands[1];
+    struct bn_ledgers all = {0};
+    struct bn_ledger l = {.lock = -1};
+    bn_status status = bn_ledgers_open(&all, folder, NULL, NULL, err);
+    if (status == BN_OK) status = open_ledger_of(&l, &all, folder, id, err);
+    if (status == BN_OK) status = promote_in(args, &l, id, settings, err);
+    bn_ledgers_close(&all);
     bn_ledger_close(&l);
     return status;
 }

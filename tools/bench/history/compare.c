@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 extern const char bn_bench_thresholds[];
@@ -60,12 +59,14 @@ bn_status bn_bench_compare_read(struct bn_bench_compare_settings *out, const str
     return bn_bench_levels(&out->levels, o->thresholds, err);
 }
 
-void bn_bench_compare_circumstances(struct bn_bench_compare_settings *settings, const char *contended_a,
-                                    const char *contended_b, const char *binary_a, const char *binary_b)
+bn_status bn_bench_compare_results(struct bn_history_comparison *out, const struct bn_result *a,
+                                   const struct bn_result *b, struct bn_bench_compare_settings *settings,
+                                   bn_error *err)
 {
-    bool a = contended_a != NULL && contended_a[0] != '\0';
-    settings->rules.contended = a ? contended_a : contended_b;
-    settings->rules.same_program = binary_a[0] != '\0' && strcmp(binary_a, binary_b) == 0;
+    settings->rules.contended = a->contended[0] != '\0' ? a->contended : b->contended;
+    settings->rules.same_program =
+        a->binary_sha256[0] != '\0' && strcmp(a->binary_sha256, b->binary_sha256) == 0;
+    return bn_history_compare(out, &a->series, &b->series, &settings->rules, err);
 }
 
 static size_t n_inconclusive(const struct bn_history_comparison *o)
@@ -170,7 +171,6 @@ static bn_status prepare(struct bn_bench_compare_settings *settings, const struc
 {
     const struct bn_likeness like_a = bn_result_likeness(a), like_b = bn_result_likeness(b);
     settings->rules.points = a->points || b->points;
-    bn_bench_compare_circumstances(settings, a->contended, b->contended, a->binary_sha256, b->binary_sha256);
     if (settings->rules.points || settings->o->unlike) return BN_OK;
     if (strcmp(a->suite, b->suite) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: %.40s and %.40s measure different things",
@@ -185,7 +185,7 @@ static bn_status compare(struct bn_args *args, struct bn_bench_compare_settings 
 {
     struct bn_history_comparison comparison;
     BN_TRY(prepare(settings, a, b, err));
-    BN_TRY(bn_history_compare(&comparison, &a->series, &b->series, &settings->rules, err));
+    BN_TRY(bn_bench_compare_results(&comparison, a, b, settings, err));
     bn_json *doc = args->json ? bn_bench_document("compare", NULL) : NULL;
     if (args->json) {
         bn_bench_put_origin(doc, "a", a);

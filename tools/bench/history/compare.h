@@ -23,11 +23,11 @@ BN_MUST_CHECK bn_status bn_bench_compare_read(struct bn_bench_compare_settings *
 /* The levels of a file; NULL: the built-in ones. */
 BN_MUST_CHECK bn_status bn_bench_levels(struct bn_levels *out, const char *path, bn_error *err);
 
-/* Sets the circumstances of two sessions: why one of them was contended (NULL or empty: it was not), and the
- * digests of the two programs (empty when unknown). */
-void bn_bench_compare_circumstances(struct bn_bench_compare_settings *settings, const char *contended_a,
-                                    const char *contended_b, const char *binary_a, const char *binary_b);
-
+/* Compares two results, whose texts it points into. Of one that was contended, and of two of the same program, times are not
+ * judged. */
+BN_MUST_CHECK bn_status bn_bench_compare_results(struct bn_history_comparison *out, const struct bn_result *a,
+                                                 const struct bn_result *b,
+                                                 struct bn_bench_compare_settings *settings, bn_error *err);
 /* Prints a comparison as text or in the document doc, and sets the exit code: 1 for a regression of the
  * severity of --fail-on, for a missing series, when no series or none of the times and rates has a verdict,
  * and with

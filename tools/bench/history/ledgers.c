@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Visits all ledgers of a folder.
+ * Finds the ledgers of a folder.
  */
-#define _DEFAULT_SOURCE /* scandir, alphasort */
+#define _POSIX_C_SOURCE 200809L /* glob */
 #include "tools/bench/history/ledgers.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <glob.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 
@@ -20,63 +17,47 @@ const struct bn_option bn_bench_ledger_options[] = {
     {0},
 };
 
-static int visible(const struct dirent *entry)
+static int is_error(const char *path, int sys_errno)
 {
-    return entry->d_name[0] != '.';
+    (void)path;
+    return sys_errno != ENOENT && sys_errno != ENOTDIR;
 }
 
-struct walk {
-    const char *folder, *machine, *suite;
-    bn_bench_visit visit;
-    void *arg;
-    bn_error *err;
-};
-
-static bn_status visit_file(const struct walk *w, const char *machine, const char *file)
+/* path: folder/machine/suite.json; it is cut into these. */
+static bn_status add(struct bn_ledgers *all, const char *folder, char *path, bn_error *err)
 {
-    char suite[256];
-    size_t n = strlen(file);
-    if (n < 6 || n >= sizeof suite || strcmp(file + n - 5, ".json") != 0) return BN_OK;
-    snprintf(suite, sizeof suite, "%.*s", (int)(n - 5), file);
-    if (w->suite != NULL && strcmp(w->suite, suite) != 0) return BN_OK;
-    struct bn_ledger ledger;
-    BN_TRY(bn_ledger_open(&ledger, w->folder, machine, suite, false, w->err));
-    bn_status status = w->visit(w->arg, &ledger, w->err);
-    bn_ledger_close(&ledger);
+    char *suite = strrchr(path, '/');
+    BN_TRY(bn_array_grow(&all->list, &all->room, all->n + 1, sizeof *all->list, err));
+    *suite++ = '\0';
+    suite[strlen(suite) - strlen(".json")] = '\0';
+    BN_TRY(bn_ledger_open(&all->list[all->n], folder, strrchr(path, '/') + 1, suite, false, err));
+    all->n++;
+    return BN_OK;
+}
+
+bn_status bn_ledgers_open(struct bn_ledgers *all, const char *folder, const char *machine, const char *suite,
+                          bn_error *err)
+{
+    struct bn_buf pattern = {.max = 1u << 16};
+    glob_t found;
+    for (const char *c = folder; *c != '\0'; c++)
+        bn_buf_printf(&pattern, "%s%c", strchr("*?[\\", *c) != NULL ? "\\" : "", *c);
+    bn_buf_printf(&pattern, "/%s/%s.json", machine != NULL ? machine : "*", suite != NULL ? suite : "*");
+    bn_status status = bn_buf_check(&pattern, err);
+    int failed = status == BN_OK ? glob(pattern.data, 0, is_error, &found) : GLOB_NOMATCH;
+    bn_buf_release(&pattern);
+    if (failed == GLOB_ABORTED) return bn_fail_in(err, BN_ERR_IO, folder, "cannot list");
+    if (failed != 0) return failed == GLOB_NOMATCH ? status : bn_nomem(err);
+    for (size_t i = 0; i < found.gl_pathc && status == BN_OK; i++)
+        status = add(all, folder, found.gl_pathv[i], err);
+    globfree(&found);
     return status;
 }
 
-static bn_status visit_machine(const struct walk *w, const char *machine)
+void bn_ledgers_close(struct bn_ledgers *all)
 {
-    char path[4096];
-    struct dirent **list = NULL;
-    bn_status status = BN_OK;
-    struct stat st;
-    snprintf(path, sizeof path, "%s/%s", w->folder, machine);
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return BN_OK;
-    int n = scandir(path, &list, visible, alphasort);
-    if (n < 0) return bn_fail_errno(w->err, errno, path, "cannot list");
-    for (int i = 0; i < n; i++) {
-        if (status == BN_OK) status = visit_file(w, machine, list[i]->d_name);
-        free(list[i]);
-    }
-    free(list);
-    return status;
-}
-
-bn_status bn_bench_each_ledger(const char *folder, const char *machine, const char *suite,
-                               bn_bench_visit visit, void *arg, bn_error *err)
-{
-    const struct walk w = {folder, machine, suite, visit, arg, err};
-    struct dirent **list = NULL;
-    bn_status status = BN_OK;
-    int n = scandir(folder, &list, visible, alphasort);
-    if (n < 0) return errno == ENOENT ? BN_OK : bn_fail_errno(err, errno, folder, "cannot list");
-    for (int i = 0; i < n; i++) {
-        if (status == BN_OK && (machine == NULL || strcmp(machine, list[i]->d_name) == 0))
-            status = visit_machine(&w, list[i]->d_name);
-        free(list[i]);
-    }
-    free(list);
-    return status;
+    for (size_t i = 0; i < all->n; i++)
+        bn_ledger_close(&all->list[i]);
+    bn_free(all->list);
+    *all = (struct bn_ledgers){0};
 }

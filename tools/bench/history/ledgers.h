@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Visits all ledgers of a folder in the order of their names.
+ * All ledgers of a folder.
  */
 #ifndef BN_BENCH_LEDGERS_H
 #define BN_BENCH_LEDGERS_H
@@ -10,10 +10,14 @@
 
 extern const struct bn_option bn_bench_ledger_options[]; /* --ledger */
 
-/* Calls visit with each ledger in the folder; machine and suite are NULL for all of them. Stops at the first
- * error. A missing folder has no ledgers. */
-typedef bn_status (*bn_bench_visit)(void *arg, const struct bn_ledger *ledger, bn_error *err);
-BN_MUST_CHECK bn_status bn_bench_each_ledger(const char *folder, const char *machine, const char *suite,
-                                             bn_bench_visit visit, void *arg, bn_error *err);
+/* Zeroed before use; closed in any case. */
+struct bn_ledgers {
+    struct bn_ledger *list;
+    size_t n, room;
+};
+/* Reads the ledgers of a machine and a suite, or of all (NULL), in the order of their names. A missing folder has none. */
+BN_MUST_CHECK bn_status bn_ledgers_open(struct bn_ledgers *all, const char *folder, const char *machine,
+                                        const char *suite, bn_error *err);
+void bn_ledgers_close(struct bn_ledgers *all);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "lab/profile/document.h"
 #include "tools/bench/profile/profile.h"
-#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
 
 static bn_status audit_file(struct bn_prof_audit *out, const char *path, bn_error *err)
 {

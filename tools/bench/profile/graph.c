@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench profile --graph: the execution graph of passes in one of five forms.
+ * bn-bench profile --graph: the execution graph of passes in one of six forms.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +15,12 @@
 #define MAX_TEXT ((size_t)256 << 20)
 
 const struct bn_option bn_bench_profile_graph_options[] = {
-    BN_OPTION("graph", "execution graph: a tree, Graphviz, JSON, a trace for Perfetto, or the critical path",
-              .arg = "tree|dot|json|chrome|path", .group = "Execution graph",
-              BN_TO_TEXT(struct bn_bench_options, graph)),
+    BN_OPTION(
+        "graph",
+        "execution graph; structure: a tree without times, the same in every run; chrome: for Perfetto; "
+        "path: the critical path",
+        .arg = "tree|structure|dot|json|chrome|path", .group = "Execution graph",
+        BN_TO_TEXT(struct bn_bench_options, graph)),
     BN_OPTION("pass", "the pass to show: a number from 0, last, or all [last]", .rare = true, .arg = "PASS",
               .group = "Execution graph", BN_TO_TEXT(struct bn_bench_options, pass)),
     BN_OPTION("wide", "tree: also dimensions, bytes, operations, digests, threads", .rare = true,
@@ -126,12 +129,12 @@ static bn_status add_graph(struct bn_buf *text, const struct bn_bench_profile *p
                            bn_error *err)
 {
     const char *form = p->o->graph;
-    struct bn_tree_style style = {.wide = p->o->wide, .ascii = p->o->ascii};
+    struct bn_tree_style style = {.wide = p->o->wide, .ascii = p->o->ascii, .no_times = p->is_structure};
     for (uint32_t i = graph->first_root; style.wide && i != BN_NODE_NONE; i = graph->node[i].next)
         style.wall_ns += graph->node[i].ns;
     if (strcmp(form, "json") == 0) return add_document(text, p, graph, codes, no_codes, err);
     if (strcmp(form, "path") == 0) return add_path(text, NULL, p, graph, err);
-    if (strcmp(form, "tree") == 0) bn_graph_tree(text, graph, &style);
+    if (strcmp(form, "tree") == 0 || style.no_times) bn_graph_tree(text, graph, &style);
     if (strcmp(form, "dot") == 0) bn_graph_dot(text, graph);
     if (strcmp(form, "chrome") != 0) return BN_OK;
     bn_json *trace = bn_graph_chrome(graph);

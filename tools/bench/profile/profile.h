@@ -27,6 +27,9 @@ struct bn_bench_profile {
     bn_sampler *sampler;
     bn_prof *prof; /* of the last run with it */
     enum bn_prof_level level;
+    /* --graph structure: bricks alone, and no packed copies of weights, whose use depends on the caches. Whether
+     * the times are valid does not matter. */
+    bool is_structure;
     int32_t *ids; /* prompt, then what was decoded */
     float *logits;
     struct bn_bench_overhead overhead;
@@ -40,6 +43,8 @@ BN_MUST_CHECK bn_status bn_bench_profile_graph(const struct bn_bench_profile *p,
  * is not NULL, puts its member "roofline". */
 BN_MUST_CHECK bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document,
                                                   bn_error *err);
+/* --code: prints the machine code that has a digest. */
+BN_MUST_CHECK bn_status bn_bench_profile_code(struct bn_args *args, bn_error *err);
 /* --check: judges the documents; exit code 1 when one does not keep a rule. */
 BN_MUST_CHECK bn_status bn_bench_profile_check(struct bn_args *args, bn_error *err);
 

@@ -20,8 +20,6 @@
 
 enum rule {
     REGRESSED,
-    ENGINES_AGREE,
-    ENGINES_DIFFER,
     NOT_VALID,
     DIRTY_BUILD,
     BUSY_MACHINE,
@@ -45,8 +43,6 @@ static const struct {
     const char *name, *kind, *text;
 } ABOUT[RULES] = {
     [REGRESSED] = {"regressed", "bad", "is worse"},
-    [ENGINES_AGREE] = {"engines-agree", "ok", "computes the same as this engine"},
-    [ENGINES_DIFFER] = {"engines-differ", "bad", "does not agree with this engine"},
     [NOT_VALID] = {"not-valid", "bad", "does not count"},
     [DIRTY_BUILD] = {"dirty-build", "warn", "was measured with a program built from uncommitted changes"},
     [BUSY_MACHINE] = {"busy-machine", "warn", "was disturbed by other processes"},
@@ -133,22 +129,13 @@ static void place(struct findings *f, const struct bn_report_point *p)
              p->threads == 1 ? "" : "s");
 }
 
-/* Results of other engines, and where a document comes from. */
+/* Where a document comes from, and tests that are not valid. */
 static void question(struct findings *f, const struct bn_report_source *source)
 {
-    const bn_json *doc = source->doc, *tests = bn_json_get(doc, "tests"),
-                  *references = bn_json_get(doc, "references");
+    const bn_json *doc = source->doc, *tests = bn_json_get(doc, "tests");
     const struct bn_others others = bn_others_read(doc);
     double coverage = bn_json_number_of(doc, "profile.summary.coverage");
     char text[160];
-    if (!bn_json_text_is(doc, "schema", "bn.crossval/1")) references = NULL;
-    for (const bn_json *e = bn_json_first(references); e != NULL; e = bn_json_next(e)) {
-        bool agree = bn_json_text_is(e, "result", "agree");
-        const char *rung = bn_json_text_of(e, "parted_at");
-        find(f, agree ? ENGINES_AGREE : ENGINES_DIFFER, bn_json_text_of(e, "reference"), "",
-             "%zu tokens; %.40s%s%.40s", bn_json_count_of(doc, "parity.tokens"), bn_json_text_of(e, "result"),
-             rung[0] != '\0' ? " from rung " : "", rung);
-    }
     for (const bn_json *e = bn_json_first(tests); e != NULL; e = bn_json_next(e)) {
         const char *verdict = bn_json_text_of(e, "verdict");
         if (verdict[0] != '\0' && strcmp(verdict, "valid") != 0 && strcmp(verdict, "skipped") != 0)

@@ -17,11 +17,13 @@
  * look at. */
 static const char *kind_of(const struct bn_report *r)
 {
-    const char *kind = r->n_comparisons > 0 ? "ok" : "plain";
+    const char *kind = r->n_comparisons + r->n_results > 0 ? "ok" : "plain";
     for (size_t i = 0; i < r->n_comparisons; i++) {
         const char *one = bn_comparison_kind(&r->comparisons[i]);
         if (strcmp(one, "ok") != 0 && strcmp(kind, "bad") != 0) kind = one;
     }
+    for (size_t i = 0; i < r->n_results; i++)
+        if (!bn_json_text_is(r->results[i].json, "result", "agree")) kind = "bad";
     struct bn_table t;
     bn_report_fill_findings(&t, r);
     for (size_t i = 0; i < t.n_rows && strcmp(kind, "plain") == 0; i++)

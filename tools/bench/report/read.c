@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
 
 /* ---- lists ---- */
@@ -207,18 +208,36 @@ static bn_status read_trends(struct bn_report *r, const struct bn_report_source 
 
 /* ---- a comparison with other engines ---- */
 
-/* A document of bn-crossval ladder and the like: its results become findings. */
-static bn_status check_crossval(const struct bn_report_source *source, bn_error *err)
+/* The results of a comparison become rows of a table. */
+static bn_status read_results(struct bn_report *r, const struct bn_report_source *source, const bn_json *of,
+                              bn_error *err)
 {
-    const bn_json *list = bn_json_get(source->doc, "references");
-    if (bn_json_kind(list) != BN_JSON_ARRAY)
-        return bn_fail(err, BN_ERR_FORMAT, "the document has no list of references");
-    if (bn_json_size(list) == 0)
-        return bn_fail(err, BN_ERR_MISMATCH, "nothing was compared: there are no references");
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
+    void *element;
+    const bn_json *list = bn_json_get(of, "references");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         if (bn_json_text_of(e, "reference")[0] == '\0' || bn_json_text_of(e, "result")[0] == '\0')
             return bn_fail(err, BN_ERR_FORMAT, "a reference has no name or no result");
+        /* A bench may compare speeds alone. */
+        if (bn_json_text_is(e, "result", "no_data") && bn_json_get(of, "series") != NULL) continue;
+        struct bn_report_result *one = APPEND(r, results);
+        if (one == NULL) return bn_nomem(err);
+        *one = (struct bn_report_result){source, of, e};
+    }
     return BN_OK;
+}
+
+/* Of ladder and the like, or of each prompt of a sweep. A bench has series, too. */
+static bn_status read_crossval(struct bn_report *r, struct bn_report_source *source, bn_error *err)
+{
+    size_t first = r->n_results;
+    const bn_json *prompts = bn_json_get(source->doc, "results");
+    BN_TRY(read_results(r, source, source->doc, err));
+    for (const bn_json *e = bn_json_first(prompts); e != NULL; e = bn_json_next(e))
+        BN_TRY(read_results(r, source, e, err));
+    if (bn_json_get(source->doc, "series") != NULL) return read_measurements(r, source, err);
+    return r->n_results > first
+               ? BN_OK
+               : bn_fail(err, BN_ERR_MISMATCH, "nothing was compared: there are no references");
 }
 
 /* ---- a file ---- */
@@ -240,21 +259,14 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
     const char *schema = bn_json_text_of(source->doc, "schema");
     if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
         return read_trends(r, source, err);
-    bool crossval = strcmp(schema, "bn.crossval/1") == 0, series = bn_json_get(source->doc, "series") != NULL;
-    if (strcmp(schema, "bn.bench/1") == 0 || (crossval && series)) return read_measurements(r, source, err);
-    if (crossval) return check_crossval(source, err);
+    if (strcmp(schema, "bn.bench/1") == 0) return read_measurements(r, source, err);
+    if (strcmp(schema, "bn.crossval/1") == 0) return read_crossval(r, source, err);
     if (strcmp(schema, "bn.profile/1") == 0) return read_profile(r, source, err);
     return bn_hint(
         bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is not one of bn-bench or bn-crossval", schema), err,
         strcmp(schema, "bn.ledger/1") == 0
             ? "bn-bench trend --json | bn-bench report - reads ledgers"
             : "give a document of bn-bench or bn-crossval --json, or a profile");
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
 }
 
 bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n, bn_error *err)
@@ -265,9 +277,9 @@ bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n
     r->n_sources = n;
     for (size_t i = 0; i < n; i++) {
         struct bn_report_source *source = &r->sources[i];
-        source->label = base_name(paths[i]);
+        source->label = bn_bench_base_name(paths[i]);
         for (size_t k = 0; k < n; k++)
-            if (k != i && strcmp(base_name(paths[k]), source->label) == 0) source->label = paths[i];
+            if (k != i && strcmp(bn_bench_base_name(paths[k]), source->label) == 0) source->label = paths[i];
         bn_status status = read_document(source, paths[i], err);
         if (status == BN_OK) status = read_source(r, source, err);
         if (status != BN_OK) bn_error_name(err, paths[i]);
@@ -300,5 +312,6 @@ void bn_report_release(struct bn_report *r)
     bn_free(r->points);
     bn_free(r->bricks);
     bn_free(r->trends);
+    bn_free(r->results);
     *r = (struct bn_report){0};
 }

@@ -26,24 +26,15 @@ const struct bn_option bn_bench_report_options[] = {
 };
 
 static const struct named_form {
-    const char *name;
+    const char *name, *extension; /* of the file that --dir writes; NULL: none */
     bn_report_form form;
-} FORMS[] = {{"text", bn_report_text},
-             {"json", bn_report_json},
-             {"csv", bn_report_csv},
-             {"markdown", bn_report_markdown},
-             {"html", bn_report_html},
-             {"github-smaller", bn_report_github_smaller},
-             {"github-bigger", bn_report_github_bigger}};
-
-/* What --dir writes. */
-static const struct dir_file {
-    const char *name, *format;
-    bn_report_form form;
-} FILES[] = {{"performance-report.json", "json", bn_report_json},
-             {"performance-report.md", "markdown", bn_report_markdown},
-             {"performance-report.html", "html", bn_report_html},
-             {"performance-report.csv", "csv", bn_report_csv}};
+} FORMS[] = {{"text", NULL, bn_report_text},
+             {"json", "json", bn_report_json},
+             {"csv", "csv", bn_report_csv},
+             {"markdown", "md", bn_report_markdown},
+             {"html", "html", bn_report_html},
+             {"github-smaller", NULL, bn_report_github_smaller},
+             {"github-bigger", NULL, bn_report_github_bigger}};
 
 /* To a file, or to standard output. */
 static bn_status put(const struct bn_report *r, bn_report_form form, const char *path, bn_error *err)
@@ -68,14 +59,14 @@ static bool is_one_of(const char *format, const struct bn_texts *formats)
 bn_status bn_report_write_dir(const struct bn_report *r, const char *dir, const struct bn_texts *formats,
                               bn_error *err)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(FILES); i++) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
         struct bn_buf path = {.max = 1u << 16};
-        bool none = FILES[i].form == bn_report_csv && r->n_comparisons + r->n_series == 0;
-        if (none || !is_one_of(FILES[i].format, formats)) continue;
-        bn_buf_printf(&path, "%s/%s", dir, FILES[i].name);
+        bool none = FORMS[i].form == bn_report_csv && r->n_comparisons + r->n_series == 0;
+        if (none || FORMS[i].extension == NULL || !is_one_of(FORMS[i].name, formats)) continue;
+        bn_buf_printf(&path, "%s/performance-report.%s", dir, FORMS[i].extension);
         bn_status status = bn_buf_check(&path, err);
         if (status == BN_OK) status = bn_file_make_folders(path.data, err);
-        if (status == BN_OK) status = put(r, FILES[i].form, path.data, err);
+        if (status == BN_OK) status = put(r, FORMS[i].form, path.data, err);
         if (status == BN_OK) bn_report_note(0, "%s", path.data);
         bn_buf_release(&path);
         BN_TRY(status);

@@ -69,6 +69,13 @@ struct bn_report_trend {
     size_t n;
 };
 
+/* A comparison with a reference, as bn-crossval wrote it. */
+struct bn_report_result {
+    const struct bn_report_source *source;
+    const bn_json *of,
+        *json; /* what was compared: the document, or a prompt of it; the reference's results */
+};
+
 struct bn_report {
     struct bn_report_source *sources;
     size_t n_sources;
@@ -82,6 +89,8 @@ struct bn_report {
     size_t n_bricks;
     struct bn_report_trend *trends;
     size_t n_trends;
+    struct bn_report_result *results;
+    size_t n_results;
 };
 
 /* read.c: reads these files into a zeroed report, which borrows their paths. BN_ERR_FORMAT for a document
@@ -104,7 +113,7 @@ struct bn_report_part {
     void (*fill)(struct bn_table *table, const struct bn_report *r);
     void (*plot)(struct bn_buf *out, const struct bn_report *r); /* NULL for none */
 };
-#define BN_REPORT_PARTS 10u
+#define BN_REPORT_PARTS 13u
 extern const struct bn_report_part bn_report_parts[BN_REPORT_PARTS];
 
 void bn_report_fill_comparisons(struct bn_table *table, const struct bn_report *r);

@@ -3,11 +3,13 @@
  * The parts of a report, and their tables, filled cell by cell.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "lab/report/units.h"
 #include "lab/stats/summary.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
 
 /* The first cell of a row: in a report of several documents, the document is named. */
@@ -112,6 +114,81 @@ static void fill_trends(struct bn_table *t, const struct bn_report *r)
     }
 }
 
+/* ---- other engines ---- */
+
+/* The median of the series of a test and an engine, "prompt n=128 t=2 reference llama.cpp"; NaN without one. */
+static double median_of(const struct bn_report *r, const struct bn_report_source *source, const char *test,
+                        const char *metric, const char *engine)
+{
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        const char *threads = strstr(s->s->test, " t="), *name = threads;
+        if (s->source != source || strcmp(s->s->metric, metric) != 0 || threads == NULL) continue;
+        name += 3 + strspn(threads + 3, "0123456789");
+        if (strncmp(s->s->test, test, strlen(test)) == 0 && *name == ' ' && strcmp(name + 1, engine) == 0)
+            return s->figure[BN_FIGURE_MEDIAN];
+    }
+    return (double)NAN;
+}
+
+static void put_engine(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source,
+                       const char *prefix, const char *name)
+{
+    char label[400], engine[500]; /* as tests are named */
+    snprintf(engine, sizeof engine, "%s%s", prefix, bn_escape(label, sizeof label, name, strlen(name)));
+    bn_table_row(t, "");
+    bn_table_text(t, name);
+    bn_table_percent(t, median_of(r, source, "text", "agreement", engine), false);
+    bn_table_value(t, 1e9 / median_of(r, source, "prompt", "ns_per_token", engine), "tok/s");
+    bn_table_value(t, 1e9 / median_of(r, source, "decode", "ns_per_token", engine), "tok/s");
+    bn_table_value(t, median_of(r, source, "open", "load_ns", engine), "ns");
+    bn_table_value(t, median_of(r, source, "process", "peak_rss_bytes", engine), "bytes");
+    bn_table_percent(t, median_of(r, source, "text", "accuracy", engine), false);
+}
+
+static void fill_engines(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"engine",       "agreement",   "prompt",  "decode",
+                                        "time to open", "peak memory", "accuracy"};
+    bn_table_begin(t, HEADS, "lrrrrrr");
+    for (size_t i = 0; i < r->n_sources; i++) {
+        const bn_json *doc = r->sources[i].doc, *references = bn_json_get(doc, "references");
+        const char *own = bn_json_text_of(doc, "engine");
+        if (own[0] == '\0') continue;
+        put_engine(t, r, &r->sources[i], "", own);
+        for (const bn_json *e = bn_json_first(references); e != NULL; e = bn_json_next(e))
+            put_engine(t, r, &r->sources[i], "reference ", bn_json_text_of(e, "reference"));
+    }
+}
+
+static void fill_results(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"text",     "reference",          "result",          "tokens",
+                                        "mean KLD", "largest difference", "first difference"};
+    bn_table_begin(t, HEADS, "lllrrrl");
+    for (size_t i = 0; i < r->n_results; i++) {
+        const struct bn_report_result *one = &r->results[i];
+        const bn_json *rungs = bn_json_get(one->json, "rungs"), *ids = bn_json_find(rungs, "rung", "tokens"),
+                      *logits = bn_json_find(rungs, "rung", "positions"),
+                      *first = bn_json_path(one->json, "trace.first");
+        const char *name = bn_json_text_of(one->of, "name"), *result = bn_json_text_of(one->json, "result");
+        put_name(t, r, one->source, name[0] != '\0' ? name : bn_json_text_of(one->of, "command"));
+        t->kinds[t->n_rows - 1] = strcmp(result, "agree") == 0 ? "ok" : "bad";
+        bn_table_text(t, bn_json_text_of(one->json, "reference"));
+        bn_table_text(t, result);
+        if (bn_json_get(ids, "index") != NULL)
+            bn_table_printf(t, "differ at %zu", bn_json_count_of(ids, "index"));
+        else
+            bn_table_text(t, bn_json_text_is(ids, "status", "pass") ? "equal" : "-");
+        bn_table_rounded(t, bn_json_get(logits, "kl_mean"));
+        bn_table_rounded(t, bn_json_get(logits, "max_abs"));
+        bn_table_printf(
+            t, first != NULL ? "%s of layer %.0f" : "%s",
+            bn_json_text_of(first != NULL ? first : one->json, first != NULL ? "op" : "parted_at"),
+            bn_json_number_of(first, "layer"));
+    }
+}
+
 /* ---- models ---- */
 
 bool bn_report_is_speed(const struct bn_report_series *s, const char *word)
@@ -200,8 +277,9 @@ static void fill_models(struct bn_table *t, const struct bn_report *r,
         if (is_model(&r->sources[i])) list[n++] = &r->sources[i];
     if (n > 0) qsort(list, n, sizeof *list, by_size);
     for (size_t i = 0; i < n; i++) {
-        const char *name = bn_json_text_of(list[i]->doc, "model.name"), *slash = strrchr(name, '/');
-        if (slash != NULL) name = slash + 1;
+        const char *label = bn_json_text_of(list[i]->doc, "suite.label"),
+                   *name = bn_bench_base_name(bn_json_text_of(list[i]->doc, "model.name"));
+        if (label[0] != '\0') name = label + (strncmp(label, "run ", 4) == 0 ? 4 : 0);
         size_t length = strlen(name);
         if (length > 5 && strcmp(name + length - 5, ".gguf") == 0) length -= 5;
         bn_table_row(t, "");
@@ -253,6 +331,57 @@ void bn_report_fill_model_memory(struct bn_table *t, const struct bn_report *r)
     fill_models(t, r, put_memory);
 }
 
+/* ---- ranks ---- */
+
+static uint64_t ranks_of(const struct bn_report_series *s)
+{
+    uint64_t n = bn_json_count_of(s->source->doc, "settings.ranks");
+    return n > 0 ? n : 1;
+}
+
+/* Tokens a second of a test of bn-bench run, or of the steps of bn-bench train; NaN of other series. */
+static double rate_of(const struct bn_report_series *s)
+{
+    double ns = s->figure[BN_FIGURE_MEDIAN];
+    if (strcmp(s->s->metric, "ns_per_token") == 0) return 1e9 / ns;
+    if (strcmp(s->s->metric, "ns_per_step") != 0 || strncmp(s->s->test, "step ", 5) != 0) return (double)NAN;
+    const bn_json *test = bn_json_find(bn_json_get(s->source->doc, "tests"), "name", s->s->test);
+    return bn_json_number_of(test, "batch") * 1e9 / ns;
+}
+
+static bool is_same(const struct bn_report_series *s, const struct bn_report_series *other)
+{
+    return strcmp(s->s->test, other->s->test) == 0 && strcmp(s->s->metric, other->s->metric) == 0 &&
+           bn_json_text_is(other->source->doc, "model.sha256",
+                           bn_json_text_of(s->source->doc, "model.sha256"));
+}
+
+/* Each test that some document has of several ranks, with those of the others. */
+static void fill_ranks(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"test", "ranks", "rate", "efficiency", "exchange", "share"};
+    bn_table_begin(t, HEADS, "lrrrrr");
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        double rate = rate_of(s), alone = (double)NAN;
+        uint64_t most = 1;
+        for (size_t k = 0; k < r->n_series; k++) {
+            if (!is_same(s, &r->series[k])) continue;
+            if (ranks_of(&r->series[k]) > most) most = ranks_of(&r->series[k]);
+            if (ranks_of(&r->series[k]) == 1) alone = rate_of(&r->series[k]);
+        }
+        if (isnan(rate) || most == 1) continue;
+        const struct bn_series *ns = bn_series_find(&s->source->series, s->s->test, "exchange_ns_per_token");
+        bn_table_row(t, "");
+        bn_table_text(t, s->s->test);
+        bn_table_count(t, ranks_of(s));
+        bn_table_value(t, rate, "tok/s");
+        bn_table_percent(t, rate / ((double)ranks_of(s) * alone), false);
+        put_median(t, s->source, s->s->test, "exchange_bytes_per_token", "bytes");
+        bn_table_percent(t, ns != NULL ? bn_median(ns->samples, ns->n) * rate / 1e9 : (double)NAN, false);
+    }
+}
+
 /* ---- machines ---- */
 
 size_t bn_report_machines(const struct bn_report_source *list[BN_REPORT_MACHINES], const struct bn_report *r)
@@ -268,13 +397,20 @@ size_t bn_report_machines(const struct bn_report_source *list[BN_REPORT_MACHINES
     return n;
 }
 
+/* The machines that have columns: none when there is only one, unless its document is that of a suite. */
+static size_t columns_of(const struct bn_report_source *list[BN_REPORT_MACHINES], const struct bn_report *r)
+{
+    size_t n = bn_report_machines(list, r);
+    return n > 1 || (n == 1 && bn_json_text_is(list[0]->doc, "command", "suite")) ? n : 0;
+}
+
 static void fill_machines(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"column", "machine", "CPUs", "memory"};
     const struct bn_report_source *list[BN_REPORT_MACHINES];
-    size_t n = bn_report_machines(list, r);
+    size_t n = columns_of(list, r);
     bn_table_begin(t, HEADS, "llrr");
-    for (size_t i = 0; i < n && n > 1; i++) {
+    for (size_t i = 0; i < n; i++) {
         bn_table_row(t, "");
         bn_table_printf(t, "%c", (char)('A' + i));
         bn_table_text(t, bn_json_text_of(list[i]->doc, "machine.label"));
@@ -288,44 +424,52 @@ static void fill_machines(struct bn_table *t, const struct bn_report *r)
 static const struct bn_report_series *same_series(const struct bn_report *r, size_t i,
                                                   const struct bn_report_series *s, const char *machine)
 {
-    const char *model = bn_json_text_of(s->source->doc, "model.sha256");
-    for (; i < r->n_series; i++) {
-        const struct bn_report_series *other = &r->series[i];
-        if (strcmp(s->s->test, other->s->test) == 0 && strcmp(s->s->metric, other->s->metric) == 0 &&
-            bn_json_text_is(other->source->doc, "model.sha256", model) &&
-            (machine == NULL || bn_json_text_is(other->source->doc, "machine.key", machine)))
-            return other;
-    }
+    for (; i < r->n_series; i++)
+        if (is_same(s, &r->series[i]) &&
+            (machine == NULL || bn_json_text_is(r->series[i].source->doc, "machine.key", machine)))
+            return &r->series[i];
     return NULL;
 }
 
-/* A row for each series: the medians of all machines. Different models of one name have rows of their own. */
+/* A row for each series: the medians of all machines, times of a token as rates. Different models of one name have rows of their
+ * own. */
 static void fill_medians(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"test", "metric", "A", "B", "C", "D", "E", "F", "G", "H"};
     _Static_assert(BN_ARRAY_LEN(HEADS) == BN_REPORT_MACHINES + 2, "a column for each machine");
     const struct bn_report_source *list[BN_REPORT_MACHINES];
-    size_t n = bn_report_machines(list, r);
+    size_t n = columns_of(list, r);
     bn_table_begin(t, HEADS, "llrrrrrrrr");
     t->n_cols = t->n_shown = 2 + n;
     t->side_by_side = true;
-    for (size_t i = 0; i < r->n_series && n > 1; i++) {
+    for (size_t i = 0; i < r->n_series && n > 0; i++) {
         const struct bn_report_series *s = &r->series[i];
         const char *model = bn_json_text_of(s->source->doc, "model.name");
         if (same_series(r, 0, s, NULL) != s) continue;
         bn_table_row(t, "");
         bn_table_printf(t, "%s%s%s", has_models(r) ? model : "", has_models(r) ? ": " : "", s->s->test);
-        bn_table_text(t, s->s->metric);
+        bool limit = strcmp(s->s->metric, "limit_ns_per_token") == 0,
+             rate = limit || strcmp(s->s->metric, "ns_per_token") == 0;
+        bn_table_text(t, limit ? "limit" : rate ? "rate" : s->s->metric);
         for (size_t k = 0; k < n; k++) {
             const struct bn_report_series *there =
                 same_series(r, i, s, bn_json_text_of(list[k]->doc, "machine.key"));
-            bn_table_value(t, there != NULL ? there->figure[BN_FIGURE_MEDIAN] : (double)NAN,
-                           bn_units_of(s->s->metric, s->s->unit));
+            double median = there != NULL ? there->figure[BN_FIGURE_MEDIAN] : (double)NAN;
+            bn_table_value(t, rate ? 1e9 / median : median,
+                           rate ? "tok/s" : bn_units_of(s->s->metric, s->s->unit));
         }
     }
 }
 
 const struct bn_report_part bn_report_parts[BN_REPORT_PARTS] = {
+    {"Engines", "engines",
+     "This engine, and the references next to it. Agreement: the percentage of positions where both have the "
+     "same likeliest token.",
+     fill_engines, NULL},
+    {"Agreement", "agreement",
+     "Differences are those of the logits of all positions. The first difference is the operation that a trace "
+     "names, or else the step of the ladder.",
+     fill_results, NULL},
     {"Comparisons", "comparisons", "", bn_report_fill_comparisons, bn_report_plot_forest},
     {"Models by size", "models", "The fastest decode and prompt test of each model.", bn_report_fill_models,
      NULL},
@@ -333,6 +477,10 @@ const struct bn_report_part bn_report_parts[BN_REPORT_PARTS] = {
      "Peak memory is that of the process. The last column is the percentage of the bandwidth that was measured "
      "in the same rounds.",
      bn_report_fill_model_memory, NULL},
+    {"Ranks", "ranks",
+     "The efficiency is the rate of n ranks by n times that of one. The exchange is per token; its share of the time "
+     "includes waiting for slower ranks.",
+     fill_ranks, NULL},
     {"Machines", "machines", "The documents come from these machines.", fill_machines, NULL},
     {"Machines side by side", "medians",
      "Medians, a column for each machine: a difference between columns is not a change of the program.",

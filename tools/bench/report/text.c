@@ -14,16 +14,21 @@
 
 void bn_report_headline(struct bn_buf *out, const struct bn_report *r)
 {
-    size_t changes = 0, bricks = 0;
+    size_t changes = 0, bricks = 0, agree = 0;
     const char *comma = "";
     bn_comparisons_count(out, r->comparisons, r->n_comparisons);
+    for (size_t i = 0; i < r->n_results; i++)
+        agree += bn_json_text_is(r->results[i].json, "result", "agree");
+    if (r->n_comparisons > 0 && r->n_results > 0) bn_buf_puts(out, ", ");
+    if (r->n_results > 0) bn_buf_printf(out, "%zu of %zu comparisons of engines agree", agree, r->n_results);
     if (r->n_comparisons > 0) return; /* verdicts before anything else */
+    if (r->n_results > 0) comma = ", ";
     for (size_t i = 0; i < r->n_trends; i++)
         changes += bn_json_size(bn_json_get(r->trends[i].json, "changes"));
     for (size_t i = 0; i < r->n_bricks; i++)
         bricks += r->bricks[i].count > 0;
     if (r->n_series > 0) {
-        bn_buf_printf(out, "%zu series measured", r->n_series);
+        bn_buf_printf(out, "%s%zu series measured", comma, r->n_series);
         comma = ", ";
     }
     if (r->n_trends > 0) {

@@ -181,15 +181,21 @@ static void put_limits(const struct row *row)
                        "it has no multiply-adds");
 }
 
-static void put_document(struct job *job)
+static bn_status put_document(struct job *job, bn_error *err)
 {
-    const struct bn_bench_measurement *m = &job->m;
+    struct bn_bench_measurement *m = &job->m;
     bn_json *token = bn_json_put_object(m->h.doc, "token");
     BN_PUT_COUNTS(token, {"depth", m->configs[0].depth}, {"weight_bytes", job->reads.weights},
                   {"head_bytes", job->reads.head}, {"cache_bytes", job->reads.cache},
                   {"set_bytes", job->set_bytes});
-    for (size_t i = 0; i < m->n_configs; i++)
-        put_limits(&job->rows[i]);
+    for (size_t i = 0; i < m->n_configs; i++) {
+        const struct row *row = &job->rows[i];
+        put_limits(row);
+        if (row->bound.what == NULL) continue;
+        BN_TRY(bn_harness_put_value(&m->h, bn_json_text_of(row->config->test, "name"), "limit_ns_per_token",
+                                    row->bound.ns, err));
+    }
+    return BN_OK;
 }
 
 bn_status bn_bench_limits(struct bn_args *args, bn_error *err)
@@ -197,7 +203,7 @@ bn_status bn_bench_limits(struct bn_args *args, bn_error *err)
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
     bn_status status = measure(job, args, err);
-    if (status == BN_OK) put_document(job);
+    if (status == BN_OK) status = put_document(job, err);
     if (status == BN_OK && !args->json) status = print(job, err);
     status = bn_harness_finish(&job->m.h, status, err);
     bn_free(job->rows);

@@ -29,6 +29,7 @@ static const struct bn_bench_quantity QUANTITIES[] = {
     {"load", "load", "load_ns", "ns", false},
     {"memory", "process", "peak_rss_bytes", "bytes", false},
     {"energy", "decode|prompt|generate", "joules_per_token", "J", false},
+    {"price", "decode|prompt|generate|concurrent", "price_per_million_tokens", "price", false},
     {"accuracy", "score", "accuracy", "1", false},
     {"perplexity", "score", "perplexity", "1", false},
     {"nll", "score", "nll", "nats/token", false},
@@ -42,7 +43,7 @@ static const struct {
     {"ns", "ms", 1e6},        {"ns", "s", 1e9},      {"bytes", "B", 1},        {"bytes", "kB", 1e3},
     {"bytes", "MB", 1e6},     {"bytes", "GB", 1e9},  {"bytes", "KiB", 0x1p10}, {"bytes", "MiB", 0x1p20},
     {"bytes", "GiB", 0x1p30}, {"J", "J", 1},         {"J", "mJ", 1e-3},        {"1", "", 1},
-    {"1", "%", 0.01},         {"nats/token", "", 1},
+    {"1", "%", 0.01},         {"nats/token", "", 1}, {"price", "", 1},
 };
 
 /* ---- reading ---- */

@@ -14,9 +14,6 @@
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
-extern const char bn_bench_validation[];
-extern const uint64_t bn_bench_validation_bytes;
-
 /* exp and log of other libraries may differ in the last bits of a double. */
 static double rounded(double x)
 {
@@ -34,7 +31,7 @@ bn_status bn_bench_tokenize(struct bn_bench_measurement *m, bn_error *err)
     if (ns == NULL) return bn_nomem(err);
     m->tokenize_ns = ns;
     uint64_t start = bn_clock_ns();
-    BN_TRY(bn_tokenize(tok, bn_bench_validation, (size_t)bn_bench_validation_bytes, 0, &ids, &m->n_tokenized,
+    BN_TRY(bn_tokenize(tok, bn_validation_text, (size_t)bn_validation_text_bytes, 0, &ids, &m->n_tokenized,
                        err));
     ns[m->n_rounds] = (double)(bn_clock_ns() - start) / (double)m->n_tokenized;
     bn_free(ids);
@@ -85,7 +82,7 @@ bn_status bn_bench_text_put(struct bn_bench_measurement *m, bn_error *err)
 {
     if (m->n_tokenized > 0) {
         bn_json *o = bn_harness_test(&m->h, "tokenize");
-        BN_PUT_COUNTS(o, {"bytes", bn_bench_validation_bytes}, {"tokens", m->n_tokenized});
+        BN_PUT_COUNTS(o, {"bytes", bn_validation_text_bytes}, {"tokens", m->n_tokenized});
         bn_harness_judge(&m->h, o, BN_BENCH_VALID, NULL);
         BN_TRY(bn_metric_add(&m->h.series, "tokenize", "tokenize_ns_per_token", m->tokenize_ns, m->n_rounds,
                              m->warmup, err));

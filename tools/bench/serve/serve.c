@@ -7,11 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/kit/child.h"
+#include "lab/kit/process.h"
 #include "tools/bench/harness.h"
 #include "tools/bench/serve/load.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
+
+#define START_NS 60000000000u /* for bn-serve to open its model */
 
 const struct bn_option bn_bench_serve_options[] = {
     BN_OPTION("clients", "clients that ask again at once, e.g. 1,2,4,8 [1,8]", .arg = "LIST", .group = "Load",
@@ -32,6 +38,8 @@ const struct bn_option bn_bench_serve_options[] = {
               BN_TO_U64(struct bn_bench_options, seed, 0, UINT32_MAX)),
     BN_OPTION("timeout", "give up a load after this time", .arg = "SECONDS", .group = "Load", .preset = "600",
               BN_TO_F64(struct bn_bench_options, timeout, 0.001, 86400)),
+    BN_OPTION("model", "without a URL: the model of the server [built-in]", .letter = 'm', .arg = "MODEL",
+              .group = "Server", BN_TO_TEXT(struct bn_args, model), .shared = true),
     BN_OPTION("model-name", "the member \"model\" of requests", .arg = "NAME", .group = "Server",
               .preset = "bn", BN_TO_TEXT(struct bn_bench_options, name)),
     BN_OPTION("api-key-file", "send the first line of FILE as the key", .arg = "FILE", .group = "Server",
@@ -42,6 +50,9 @@ const struct bn_option bn_bench_serve_options[] = {
 struct job {
     struct bn_harness h;
     const struct bn_bench_options *o;
+    const char *url;
+    struct bn_child *server; /* started without a URL */
+    struct bn_buf line;      /* with its URL */
     struct bn_target target;
     struct bn_serve_load *loads;
     size_t n_loads;
@@ -132,12 +143,31 @@ static bn_status check_server(const struct job *job, const struct bn_serve_load 
     for (size_t i = 0; i < job->o->n_requests; i++)
         if (load->runs[i].status != 0 || load->runs[i].reason[0] == '\0') return BN_OK;
     if (bn_cli_interrupted() != 0) return BN_OK;
-    return bn_hint(bn_fail_in(err, BN_ERR_NETWORK, job->h.args->operands[0], "no request was answered: %s",
-                              load->runs[0].reason),
-                   err, "bn-serve --port N starts a server");
+    return bn_hint(
+        bn_fail_in(err, BN_ERR_NETWORK, job->url, "no request was answered: %s", load->runs[0].reason), err,
+        "bn-serve --port N starts a server");
 }
 
 /* ---- the command ---- */
+
+/* Starts bn-serve on a free port of this machine. */
+static bn_status start_server(struct job *job, const struct bn_args *args, bn_error *err)
+{
+    char program[PATH_MAX];
+    bn_model *model = NULL;
+    const char *const argv[] = {program,     "-q", "--port", "0", args->model != NULL ? "-m" : NULL,
+                                args->model, NULL};
+    const struct bn_child_options options = {.argv = argv, .cancelled = bn_cli_is_interrupted};
+    if (!bn_program_near(program, "", "bn-serve"))
+        return bn_fail(err, BN_ERR_NOT_FOUND, "bn-serve is not next to bn-bench");
+    BN_TRY(bn_harness_open_model(&job->h, BN_REPACK_NEVER, &model, err)); /* its error is clearer */
+    bn_model_close(model);
+    job->line.max = 1000;
+    BN_TRY(bn_child_start(&job->server, &options, err));
+    BN_TRY(bn_child_read_line(job->server, &job->line, bn_clock_ns() + START_NS, err));
+    job->url = strstr(bn_buf_text(&job->line), "http://");
+    return job->url != NULL ? BN_OK : bn_fail_in(err, BN_ERR_MISMATCH, "bn-serve", "it printed no URL");
+}
 
 static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *err)
 {
@@ -149,7 +179,9 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
         job->key.data[strcspn(bn_buf_text(&job->key), "\r\n")] = '\0';
         job->target.key = job->key.data;
     }
-    BN_TRY(bn_target_parse(&job->target, args->operands[0], err));
+    job->url = args->operands[0];
+    if (job->url == NULL) BN_TRY(start_server(job, args, err));
+    BN_TRY(bn_target_parse(&job->target, job->url, err));
     job->n_loads = o->clients.n > 0 ? o->clients.n : BN_ARRAY_LEN(both);
     job->loads = bn_alloc(job->n_loads, sizeof *job->loads);
     if (job->loads == NULL) return bn_nomem(err);
@@ -189,10 +221,11 @@ static bn_status print(const struct job *job, bn_error *err)
 
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
-    BN_TRY(prepare(job, args, err));
-    bn_harness_begin(&job->h, args, "serve");
-    put_settings(job);
     bn_cli_catch_interrupt();
+    bn_harness_begin(&job->h, args, "serve");
+    BN_TRY(prepare(job, args, err));
+    if (job->server != NULL) (void)bn_cli_put_model(job->h.doc, args);
+    put_settings(job);
     for (size_t i = 0; i < job->n_loads; i++) {
         BN_TRY(bn_load_run(&job->loads[i], &job->target, job->o, err));
         BN_TRY(check_server(job, &job->loads[i], err));
@@ -210,6 +243,8 @@ bn_status bn_bench_serve(struct bn_args *args, bn_error *err)
     for (size_t i = 0; job->loads != NULL && i < job->n_loads; i++)
         bn_load_release(&job->loads[i]);
     bn_free(job->loads);
+    bn_child_close(job->server);
+    bn_buf_release(&job->line);
     bn_buf_release(&job->key);
     status = bn_harness_finish(&job->h, status, err);
     bn_free(job);

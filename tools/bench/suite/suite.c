@@ -9,16 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/host/busy.h"
 #include "lab/kit/process.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 
 #define DIRECTORY "benchmark-results"
+#define TIMED_OUT 124 /* the exit code of a part that was ended, as timeout(1) has it */
 
 const struct bn_option bn_bench_suite_options[] = {
     BN_OPTION("output", "directory of documents and report [benchmark-results]", .letter = 'o', .arg = "DIR",
@@ -38,24 +40,33 @@ struct suite {
     bn_json *doc; /* of this suite: its program and machine are those of reused documents */
 };
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* ---- what was measured ---- */
 
-/* The member "suite" of a document: what was asked for, and the variables that change what a command measures. */
+/* The word after -m. */
+static const char *model_of(const struct bn_suite_part *part)
+{
+    for (size_t i = 0; i + 1 < part->words.n; i++)
+        if (strcmp(part->words.list[i], "-m") == 0 || strcmp(part->words.list[i], "--model") == 0)
+            return part->words.list[i + 1];
+    return NULL;
+}
+
+/* The member "suite" of a document: what was asked for, with the digests of files that arguments name, and the
+ * variables that change what a command measures. */
 static void put_request(bn_json *doc, const struct bn_suite_part *part, int exit_code)
 {
     static const char *const VARIABLES[] = {"BN_ISA", "BN_THREADS", "RAYON_NUM_THREADS", "BN_MODEL",
                                             "BITNET_SEED"};
     bn_json *o = bn_json_put_object(doc, "suite");
     bn_json_put_string(o, "label", part->label);
-    bn_json_put_texts(o, "arguments", (const char *const *)part->arguments, part->n);
+    bn_json_put_texts(o, "arguments", (const char *const *)part->words.list, part->words.n);
     bn_json *environment = bn_json_put_object(o, "environment");
     for (size_t i = 0; i < BN_ARRAY_LEN(VARIABLES); i++)
         if (getenv(VARIABLES[i]) != NULL) bn_json_put_string(environment, VARIABLES[i], getenv(VARIABLES[i]));
+    bn_json *files = bn_json_put_object(o, "files");
+    for (size_t i = 2; i < part->words.n; i++)
+        if (part->words.list[i] != model_of(part) && access(part->words.list[i], R_OK) == 0)
+            bn_cli_put_file_digest(files, part->words.list[i], part->words.list[i]);
     bn_json_put_u64(o, "exit_code", (uint64_t)exit_code);
 }
 
@@ -66,21 +77,22 @@ static bool agree(const bn_json *doc, const bn_json *now, const char *path)
     return expected[0] != '\0' && bn_json_text_is(doc, path, expected);
 }
 
-/* Is it the document of the model and of the request that would be measured? */
+/* Is it the document of the model and of the request that would be measured? A document without a model is known to depend on
+ * nothing else only when it is one of kernels; one of serve depends on bn-serve. */
 static bool is_same(const bn_json *doc, const struct bn_suite_part *part)
 {
     char a[BN_SHA256_HEX], b[BN_SHA256_HEX];
-    const struct bn_args args = {.model = part->model};
+    const struct bn_args args = {.model = model_of(part)};
     const bn_json *request = bn_json_get(doc, "suite");
     bn_json *now = bn_json_new_object();
     put_request(now, part, 0);
     bool same = request != NULL && bn_json_digest(request, a, NULL) == BN_OK &&
                 bn_json_digest(bn_json_get(now, "suite"), b, NULL) == BN_OK && strcmp(a, b) == 0;
-    if (bn_json_get(doc, "model") == NULL) {
-        same = same && part->model == NULL && strcmp(part->command, "kernels") == 0;
-    } else {
+    if (same && bn_json_get(doc, "model") == NULL) {
+        same = args.model == NULL && bn_json_text_is(doc, "command", "kernels");
+    } else if (same) {
         (void)bn_cli_put_model(now, &args);
-        same = same && agree(doc, now, "model.sha256");
+        same = agree(doc, now, "model.sha256") && !bn_json_text_is(doc, "command", "serve");
     }
     bn_json_free(now);
     return same;
@@ -90,6 +102,7 @@ static bool is_same(const bn_json *doc, const struct bn_suite_part *part)
 static void note(struct bn_suite_part *part, const bn_json *doc)
 {
     snprintf(part->created, sizeof part->created, "%s", bn_json_text_of(doc, "created"));
+    snprintf(part->model_sha256, sizeof part->model_sha256, "%s", bn_json_text_of(doc, "model.sha256"));
     part->has_series = bn_json_size(bn_json_get(doc, "series")) > 0;
 }
 
@@ -110,49 +123,50 @@ static bool reuse(const struct suite *s, struct bn_suite_part *part)
 
 /* ---- measuring ---- */
 
+/* An optional part is skipped for what this machine lacks: a file or a reference, an instruction set, memory, speed. */
 static void fail(struct bn_suite_part *part, const char *what, const char *detail)
 {
-    size_t n = strcspn(detail, "\n");
+    static const int LACKING[] = {BN_EXIT_NOT_FOUND, BN_EXIT_UNSUPPORTED, BN_EXIT_INTERNAL, TIMED_OUT};
+    static const char ERROR[] = ": error: ";
+    const char *error = strstr(detail, ERROR);
+    if (error != NULL) detail = error + strlen(ERROR);
     part->state = BN_PART_FAILED;
-    bn_escape(part->reason, sizeof part->reason, detail, n);
-    if (n == 0) snprintf(part->reason, sizeof part->reason, "%s", what);
+    for (size_t i = 0; i < BN_ARRAY_LEN(LACKING) && part->optional; i++)
+        if (part->exit_code == LACKING[i]) part->state = BN_PART_SKIPPED;
+    snprintf(part->reason, sizeof part->reason, "%s", detail[0] != '\0' ? detail : what);
 }
 
-/* The document that a process printed, NULL without one. A document of an error is not one. */
-static bn_json *read_output(const struct bn_buf *out, struct bn_suite_part *part, const char *ended)
+/* The document with series that a process printed, NULL without one: then the part failed, or was done. */
+static bn_json *read_output(const struct bn_buf *out, struct bn_suite_part *part, const char *ended,
+                            const char *errors)
 {
     bn_json *doc = NULL;
-    if (out->failed) {
+    if (out->len > 0 && !out->failed && bn_json_parse(&doc, out->data, out->len, NULL) != BN_OK) doc = NULL;
+    bool has_series = bn_json_size(bn_json_get(doc, "series")) > 0;
+    part->state = has_series ? BN_PART_MEASURED : BN_PART_DONE;
+    if (part->exit_code != 0)
+        fail(part, ended, errors);
+    else if (out->failed)
         fail(part, "its document is too large", "");
-    } else if (out->len == 0 || bn_json_parse(&doc, out->data, out->len, NULL) != BN_OK) {
-        fail(part, ended, "");
-    } else if (bn_json_text_is(doc, "schema", "bn.error/1")) {
-        const char *where = bn_json_text_of(doc, "where");
-        char text[400];
-        snprintf(text, sizeof text, "%.180s%s%.200s", where, where[0] != '\0' ? ": " : "",
-                 bn_json_text_of(doc, "message"));
-        fail(part, ended, text);
-        bn_json_free(doc);
-        doc = NULL;
-    }
-    return doc;
+    if (has_series) return doc;
+    bn_json_free(doc);
+    return NULL;
 }
 
-static bn_status run_process(const struct suite *s, const struct bn_suite_part *part,
+/* program: the path of the part's program. */
+static bn_status run_process(const struct suite *s, const struct bn_suite_part *part, const char *program,
                              struct bn_process *process, struct bn_buf *out, struct bn_buf *errors,
                              bn_error *err)
 {
-    char program[PATH_MAX];
-    const char **argv = bn_alloc(part->n + 2, sizeof *argv);
+    const char **argv = bn_alloc(part->words.n + 1, sizeof *argv);
     if (argv == NULL) return bn_nomem(err);
-    bn_program_path(program);
+    memcpy(argv, part->words.list, part->words.n * sizeof *argv);
     argv[0] = program;
-    memcpy(argv + 1, part->arguments, part->n * sizeof *argv);
     struct bn_process_options options = {.argv = argv,
                                          .out = out,
                                          .errors = errors,
                                          .timeout_ns = (uint64_t)(s->plan.o->timeout * 1e9),
-                                         .cancelled = interrupted};
+                                         .cancelled = bn_cli_is_interrupted};
     bn_status status = bn_process_run(process, &options, err);
     bn_free(argv);
     return status;
@@ -162,15 +176,22 @@ static bn_status measure(const struct suite *s, struct bn_suite_part *part, bn_e
 {
     struct bn_process process;
     struct bn_buf out = {.max = BN_JSON_MAX_BYTES}, errors = {.max = 1u << 16};
-    char ended[100];
+    char program[PATH_MAX], ended[100], line[BN_BENCH_LINE];
     bn_json *doc = NULL;
-    bn_status status = run_process(s, part, &process, &out, &errors, err);
+    if (!bn_program_near(program, "", part->words.list[0])) {
+        part->exit_code = BN_EXIT_NOT_FOUND;
+        snprintf(line, sizeof line, "there is no program %.60s next to bn-bench", part->words.list[0]);
+        fail(part, line, "");
+        return BN_OK;
+    }
+    bn_status status = run_process(s, part, program, &process, &out, &errors, err);
     if (status == BN_OK) {
         bn_process_describe(ended, sizeof ended, &process);
         part->seconds = (double)process.wall_ns / 1e9;
-        part->exit_code = process.end == BN_PROCESS_EXITED ? process.code : 128;
-        doc = read_output(&out, part, ended);
-        if (doc != NULL && part->exit_code != 0) fail(part, ended, bn_buf_text(&errors));
+        part->exit_code = process.end == BN_PROCESS_EXITED    ? process.code
+                          : process.end == BN_PROCESS_TIMEOUT ? TIMED_OUT
+                                                              : 128 + process.code;
+        doc = read_output(&out, part, ended, bn_bench_last_line(line, &errors));
     }
     if (doc != NULL) {
         put_request(doc, part, part->exit_code);
@@ -184,6 +205,12 @@ static bn_status measure(const struct suite *s, struct bn_suite_part *part, bn_e
     return status;
 }
 
+static const char *const STATES[] = {[BN_PART_MEASURED] = "measured",
+                                     [BN_PART_REUSED] = "reused",
+                                     [BN_PART_DONE] = "done",
+                                     [BN_PART_SKIPPED] = "skipped",
+                                     [BN_PART_FAILED] = "failed"};
+
 /* A part that fails is a result. An error is BN_ERR_CANCELLED, or that a file cannot be written. */
 static bn_status run_part(struct suite *s, size_t i, bn_error *err)
 {
@@ -193,10 +220,11 @@ static bn_status run_part(struct suite *s, size_t i, bn_error *err)
     if (!reuse(s, part)) BN_TRY(measure(s, part, err));
     if (part->state == BN_PART_REUSED)
         snprintf(text, sizeof text, "reused, measured at %s", part->created);
-    else if (part->state == BN_PART_MEASURED)
-        snprintf(text, sizeof text, "measured in %.1f s", part->seconds);
+    else if (part->state == BN_PART_MEASURED || part->state == BN_PART_DONE)
+        snprintf(text, sizeof text, "%s in %.1f s", STATES[part->state], part->seconds);
     else
-        snprintf(text, sizeof text, "FAILED: %s", part->reason);
+        snprintf(text, sizeof text, "%s: %s", part->state == BN_PART_FAILED ? "FAILED" : "skipped",
+                 part->reason);
     if (s->args->json)
         bn_report_note(0, "[%zu/%zu] %s: %s", i + 1, s->plan.n_parts, part->label, text);
     else
@@ -209,14 +237,17 @@ static bn_status run_part(struct suite *s, size_t i, bn_error *err)
 
 static void put_results(struct suite *s, const char *config)
 {
-    static const char *const STATES[] = {
-        [BN_PART_MEASURED] = "measured", [BN_PART_REUSED] = "reused", [BN_PART_FAILED] = "failed"};
     bn_json_put_string(s->doc, "configuration", config);
     bn_cli_put_file_digest(s->doc, "configuration_sha256", config);
+    /* What makes two results alike: the processes and their models. */
+    bn_json *settings = bn_json_put_object(s->doc, "settings");
     bn_json *parts = bn_json_put_array(s->doc, "parts");
     for (size_t i = 0; i < s->plan.n_parts; i++) {
         const struct bn_suite_part *part = &s->plan.parts[i];
-        bn_json *o = bn_json_add_object(parts);
+        bn_json *o = bn_json_put_object(settings, part->file);
+        bn_json_put_texts(o, "arguments", (const char *const *)part->words.list, part->words.n);
+        bn_json_put_text(o, "model_sha256", part->model_sha256);
+        o = bn_json_add_object(parts);
         bn_json_put_string(o, "label", part->label);
         bn_json_put_string(o, "file", part->file);
         bn_json_put_string(o, "state", STATES[part->state]);
@@ -227,9 +258,33 @@ static void put_results(struct suite *s, const char *config)
     }
 }
 
+/* The median of each series of all documents, under the labels of their parts: what other commands read as one result, which
+ * cannot count for more than its documents. */
+static bn_status put_series(struct suite *s, const struct bn_report *report, bn_error *err)
+{
+    struct bn_series_list all = {0};
+    bn_status status = BN_OK;
+    bool contended = false, failed = false;
+    for (size_t i = 0, k = 0; i < s->plan.n_parts && status == BN_OK; i++) {
+        const struct bn_suite_part *part = &s->plan.parts[i];
+        failed = failed || part->state == BN_PART_FAILED;
+        if (!part->has_series) continue;
+        const struct bn_report_source *source = &report->sources[k++];
+        const struct bn_others others = bn_others_read(source->doc);
+        contended = contended || bn_others_disturb(&others);
+        status = bn_series_add_medians(&all, &source->series, part->label, err);
+    }
+    if (failed || contended) bn_json_put_string(s->doc, "result_class", failed ? "invalid" : "contended");
+    if (status == BN_OK) bn_series_put(s->doc, &all);
+    bn_series_release(&all);
+    return status;
+}
+
 /* Writes the report of the documents of all parts, and prints its tables of models; without any document there is none. */
 static bn_status report(struct suite *s, bn_error *err)
 {
+    static void (*const TABLES[])(struct bn_table *, const struct bn_report *) = {
+        bn_report_fill_models, bn_report_fill_model_memory};
     size_t n = 0;
     struct bn_report report = {0};
     struct bn_table table;
@@ -238,13 +293,10 @@ static bn_status report(struct suite *s, bn_error *err)
     for (size_t i = 0; i < s->plan.n_parts; i++)
         if (s->plan.parts[i].has_series) paths[n++] = s->plan.parts[i].path;
     bn_status status = n > 0 ? bn_report_read(&report, paths, n, err) : BN_OK;
+    if (status == BN_OK) status = put_series(s, &report, err);
     if (status == BN_OK && n > 0) status = bn_report_write_dir(&report, s->dir, &s->plan.o->formats, err);
-    if (status == BN_OK && !s->args->json) {
-        bn_report_fill_models(&table, &report);
-        status = bn_bench_print_rows(&table, err);
-    }
-    if (status == BN_OK && !s->args->json) {
-        bn_report_fill_model_memory(&table, &report);
+    for (size_t i = 0; i < BN_ARRAY_LEN(TABLES) && status == BN_OK && !s->args->json; i++) {
+        TABLES[i](&table, &report);
         status = bn_bench_print_rows(&table, err);
     }
     bn_report_release(&report);
@@ -257,9 +309,9 @@ static bn_status finish(struct suite *s, struct bn_args *args, bn_error *err)
     char path[4096];
     snprintf(path, sizeof path, "%.4000s/suite.json", s->dir);
     put_results(s, args->operands[0]);
+    BN_TRY(report(s, err));
     BN_TRY(bn_file_make_folders(path, err));
     BN_TRY(bn_json_write_file(s->doc, path, err));
-    BN_TRY(report(s, err));
     for (size_t i = 0; i < s->plan.n_parts; i++)
         if (s->plan.parts[i].state == BN_PART_FAILED) args->exit_code = BN_EXIT_NEGATIVE;
     return args->json ? bn_cli_print_json(s->doc, err) : BN_OK;
@@ -267,29 +319,29 @@ static bn_status finish(struct suite *s, struct bn_args *args, bn_error *err)
 
 /* ---- the command ---- */
 
-static void print_commands(const struct bn_suite_plan *plan)
+static bn_status print_commands(const struct bn_suite_plan *plan, bn_error *err)
 {
+    struct bn_buf text = {.max = 1u << 20};
     for (size_t i = 0; i < plan->n_parts; i++) {
-        printf("bn-bench");
-        for (size_t k = 0; k < plan->parts[i].n; k++)
-            printf(" %s", plan->parts[i].arguments[k]);
-        printf(" >%s\n", plan->parts[i].file);
+        for (size_t k = 0; k < plan->parts[i].words.n; k++) {
+            bn_buf_put_word(&text, plan->parts[i].words.list[k]);
+            bn_buf_putc(&text, ' ');
+        }
+        bn_buf_printf(&text, ">%s\n", plan->parts[i].file);
     }
+    return bn_bench_print_text(&text, err);
 }
 
 static bn_status run(struct suite *s, struct bn_args *args, bn_error *err)
 {
     BN_TRY(bn_suite_read(&s->plan, args->operands[0], err));
-    if (s->o->dry_run) {
-        print_commands(&s->plan);
-        return BN_OK;
-    }
+    if (s->o->dry_run) return print_commands(&s->plan, err);
     s->doc = bn_bench_document("suite", NULL);
     s->dir = s->o->dir != NULL ? s->o->dir : s->plan.o->dir != NULL ? s->plan.o->dir : DIRECTORY;
     bn_cli_catch_interrupt();
     for (size_t i = 0; i < s->plan.n_parts; i++) {
         bn_status status = run_part(s, i, err);
-        if (status == BN_ERR_CANCELLED && interrupted()) {
+        if (status == BN_ERR_CANCELLED && bn_cli_is_interrupted()) {
             args->exit_code = 128 + bn_cli_interrupted();
             return BN_OK;
         }
@@ -300,7 +352,7 @@ static bn_status run(struct suite *s, struct bn_args *args, bn_error *err)
 
 bn_status bn_bench_suite(struct bn_args *args, bn_error *err)
 {
-    struct suite s = {.args = args, .o = args->fields};
+    struct suite s = {.args = args, .o = args->fields, .plan.program = args->program};
     if (s.o->dry_run && args->json)
         return bn_fail(err, BN_ERR_ARG, "--dry-run cannot be combined with --json");
     bn_status status = run(&s, args, err);

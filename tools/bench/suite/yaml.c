@@ -52,7 +52,7 @@ static bn_status add_value(struct reader *r, const yaml_node_t *at, char *text, 
     if (status == BN_OK && strlen(text) != n) status = refuse(r, at, "a value with a NUL byte");
     if (status == BN_OK) status = bn_array_grow(&y->list, &y->room, y->n + 1, sizeof *y->list, r->err);
     if (status == BN_OK)
-        y->list[y->n++] = (struct bn_yaml_value){r->key, text, r->line, list, quoted};
+        y->list[y->n++] = (struct bn_yaml_value){r->key, text, r->line, list};
     else
         bn_free(text);
     return status;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench top: shows where the time of a running program goes. On a terminal it is a screen that refreshes;
- * elsewhere, and on terminals that cannot move the cursor, one frame of text follows the other.
+ * bn-bench top: shows where the time of a running program goes, or that of a recorded profile went. On a terminal
+ * it is a screen that refreshes; elsewhere, and on terminals that cannot move the cursor, one frame of text follows
+ * the other.
  */
+#include <limits.h>
 #include <locale.h>
 #include <stdio.h>
 #include <time.h>
@@ -94,7 +96,7 @@ static void put_window(bn_json *o, const struct bn_top *top, const struct bn_top
     if (top->now->head.level != BN_PROF_KERNEL) return;
     bn_json *kernels = bn_json_put_array(o, "kernels");
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++)
-        if (w->kernels[k].count > 0) bn_prof_put_kernel(kernels, top->now->kernels->name[k], &w->kernels[k]);
+        if (w->kernels[k].count > 0) bn_prof_put_kernel(kernels, top->now->kernel_names[k], &w->kernels[k]);
 }
 
 static void put_load(bn_json *doc, const struct bn_live_load *load)
@@ -119,13 +121,13 @@ static bn_json *make_document(const struct bn_top *top)
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", "bn.profile/1");
     bn_json_put_string(doc, "created", created);
-    bn_json_put_u64(doc, "pid", s->head.pid);
+    if (s->head.pid != 0) bn_json_put_u64(doc, "pid", s->head.pid);
     bn_json_put_string(doc, "program", s->head.program);
     bn_json_put_string(doc, "model", s->head.model);
     bn_json_put_string(doc, "isa", s->head.isa);
     bn_json_put_string(doc, "level", bn_prof_level_name((enum bn_prof_level)s->head.level));
     bn_json_put_u64(doc, "n_threads", s->head.n_threads);
-    bn_json_put_string(doc, "started", started);
+    bn_json_put_string(doc, top->state == BN_TOP_RECORDED ? "recorded" : "started", started);
     bn_json_put_string(doc, "state", bn_top_state_names[top->state]);
     bn_json_put_u64(doc, "dropped", s->sums.dropped);
     put_load(doc, &s->load);
@@ -137,7 +139,7 @@ static bn_json *make_document(const struct bn_top *top)
     }
     bn_json *pass = bn_json_put_object(doc, "pass");
     bn_json_put_u64(pass, "number", s->pass_number);
-    bn_json_put_u64(pass, "tokens", s->pass->passes[0].n_tokens);
+    bn_json_put_u64(pass, "tokens", s->pass->passes[s->pass->n_passes - 1].n_tokens);
     bn_schedule_put_rows(pass, &top->pass.schedule);
     return doc;
 }
@@ -173,17 +175,23 @@ static void wait_for_refresh(uint32_t ms)
     if (bn_cli_interrupted() == 0) nanosleep(&pause, NULL);
 }
 
-/* Frames or documents until the process ends. */
+/* Frames or documents until the process ends; of all passes of a recorded profile. */
 static bn_status print_all(struct bn_top *top, bn_error *err)
 {
     const struct bn_bench_options *o = top->o;
+    if (!o->once) BN_TRY(bn_top_move(top, -LONG_MAX, err));
     for (bool first = true; bn_cli_interrupted() == 0; first = false) {
         if (!first && !top->args->json) puts("");
         BN_TRY(top->args->json ? print_document(top, o->once, err) : print_frame(top, err));
         if (fflush(stdout) != 0 || ferror(stdout)) return BN_OK; /* the exit code tells */
         if (o->once || top->state == BN_TOP_ENDED) return BN_OK;
-        wait_for_refresh(o->interval_ms);
-        BN_TRY(bn_top_refresh(top, err));
+        if (top->state == BN_TOP_RECORDED) {
+            if (top->replay.at == top->replay.n_passes) return BN_OK;
+            BN_TRY(bn_top_move(top, 1, err));
+        } else {
+            wait_for_refresh(o->interval_ms);
+            BN_TRY(bn_top_refresh(top, err));
+        }
     }
     return BN_OK;
 }

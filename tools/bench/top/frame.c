@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "tools/bench/top/top.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/text.h"
 
 /* ---- numbers ---- */
 
@@ -99,7 +100,9 @@ static void put_process(struct bn_buf *out, const struct bn_top *top)
     uint64_t up = end > h->started_ns ? (end - h->started_ns) / 1000000000u : 0;
     const char *slash = strrchr(h->model, '/');
     char time[BN_PROGRESS_TIME_ROOM];
-    bn_buf_printf(out, "%s %u  %s  %s  %s  %s x%u", h->program, h->pid,
+    bn_buf_puts(out, h->program);
+    if (h->pid != 0) bn_buf_printf(out, " %u", h->pid);
+    bn_buf_printf(out, "  %s  %s  %s  %s x%u",
                   top->view.is_paused ? "paused" : bn_top_state_names[top->state], bn_progress_time(time, up),
                   slash != NULL ? slash + 1 : h->model, h->isa, h->n_threads);
 }
@@ -114,7 +117,7 @@ static void put_rates(struct bn_buf *out, const struct bn_top *top)
 {
     const struct bn_live_load *load = &top->now->load;
     const struct bn_live_sums *w = &top->shown.sums;
-    bool at_rest = top->state != BN_TOP_RUNNING && !top->view.since_start;
+    bool at_rest = top->state >= BN_TOP_IDLE && !top->view.since_start;
     double seconds = at_rest ? 0 : top->shown.seconds, logits = (double)w->n_logits,
            tokens = (double)w->n_tokens;
     put_rate(out, "output ", logits, seconds, "tok/s");
@@ -151,6 +154,8 @@ static void put_times(struct bn_buf *out, const struct bn_top *top)
 static void put_note(struct bn_buf *out, const struct bn_top *top)
 {
     const struct bn_live_sums *all = &top->now->sums;
+    const struct bn_prof_pass *pass =
+        top->replay.at > 0 ? &top->replay.prof->passes[top->replay.at - 1] : NULL;
     char room[16];
     if (top->trouble[0] != '\0')
         bn_buf_printf(out, "not refreshed: %s", top->trouble);
@@ -160,6 +165,9 @@ static void put_note(struct bn_buf *out, const struct bn_top *top)
         bn_buf_printf(out, "no tree: %s", top->pass.why.msg);
     else if (all->n_passes == 0)
         bn_buf_puts(out, "no pass has run yet");
+    else if (top->state == BN_TOP_RECORDED)
+        bn_buf_printf(out, "pass %zu of %zu: %u token%s from position %u on", top->replay.at,
+                      top->replay.n_passes, pass->n_tokens, bn_cli_s(pass->n_tokens), pass->position);
     else if (all->n_measured < all->n_passes)
         bn_buf_printf(out, "passes are short: %s of them are measured",
                       short_percent(room, (double)all->n_measured / (double)all->n_passes));
@@ -205,8 +213,10 @@ static void put_row(struct bn_top_line *line, struct bn_buf *out, const struct b
 static void put_keys(struct bn_buf *out, const struct bn_top *top)
 {
     static const char *const SORTS[BN_TOP_SORTS] = {"time", "order", "critical path", "slack"};
-    bn_buf_printf(out, "q quit  p %s  s sort: %s  c %s  tab %s  ? help",
-                  top->view.is_paused ? "go on" : "pause", SORTS[top->view.sort],
+    const char *p = top->state == BN_TOP_RECORDED ? "n, b next pass, back"
+                    : top->view.is_paused         ? "p go on"
+                                                  : "p pause";
+    bn_buf_printf(out, "q quit  %s  s sort: %s  c %s  tab %s  ? help", p, SORTS[top->view.sort],
                   top->view.since_start ? "now" : "since start", top->view.of_pass ? "bricks" : "pass");
 }
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds the process that is shown, and reads it again and again: differences of two snapshots, the graph of a
- * pass, and the times of a document to compare with.
+ * Finds the process or document that is shown, and reads it again and again: differences of two snapshots, the
+ * graph of a pass, and the times of a document to compare with.
  */
+#include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/profile/document.h"
 #include "tools/bench/top/top.h"
 
-const char *const bn_top_state_names[] = {"running", "idle", "ended"};
+const char *const bn_top_state_names[] = {"running", "recorded", "idle", "ended"};
 
+#define RECORD_HINT "bn-bench profile --json and bn-run --profile FILE record profiles"
 #define NONE_HINT "start a program with --live, for example: bn-serve --live"
 
 /* The only program that publishes. */
@@ -45,20 +47,39 @@ static bn_status find_file(char path[BN_LIVE_PATH], const char *name, bn_error *
 
 static bn_status read_budget(struct bn_top_budget *out, const char *path, bn_error *err)
 {
-    struct bn_prof_network network;
-    bn_json *document = NULL;
-    bn_prof *prof = NULL;
-    BN_TRY(bn_json_read_file(&document, path, err));
-    bn_status status = bn_prof_read(&prof, &network, document, err);
-    if (status != BN_OK) bn_error_name(err, path);
-    for (unsigned i = 0; status == BN_OK && i < BN_BRICK_KNOWN; i++) {
-        struct bn_brick_stats b = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
+    struct bn_top_replay document = {0};
+    BN_TRY(bn_top_replay_open(&document, path, err));
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
+        struct bn_brick_stats b = bn_prof_stats_for(document.prof, i, BN_PROF_ALL_THREADS);
         if (b.count > 0) out->ns[i] = (double)b.inclusive_ns / (double)b.count;
     }
-    out->given = status == BN_OK;
-    bn_prof_close(prof);
-    bn_json_free(document);
-    return status;
+    out->given = true;
+    bn_top_replay_close(&document);
+    return BN_OK;
+}
+
+/* A document is text, and a live profile begins with its magic. */
+static bool is_document(const char *path)
+{
+    struct stat st;
+    FILE *file = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "re") : NULL;
+    int c = file != NULL ? getc(file) : EOF;
+    while (c == ' ' || c == '\n' || c == '\r' || c == '\t')
+        c = getc(file);
+    if (file != NULL) fclose(file);
+    return c == '{';
+}
+
+/* Of a document the first snapshot is before all passes, and the one that is shown after them. */
+static bn_status open_source(struct bn_top *top, const char *path, bn_error *err)
+{
+    if (!is_document(path)) {
+        BN_TRY(bn_live_attach(&top->reader, path, err));
+        return bn_top_refresh(top, err);
+    }
+    BN_TRY(bn_top_replay_open(&top->replay, path, err));
+    BN_TRY(bn_top_refresh(top, err));
+    return bn_top_move(top, LONG_MAX, err);
 }
 
 bn_status bn_top_open(struct bn_top *top, bn_error *err)
@@ -70,9 +91,10 @@ bn_status bn_top_open(struct bn_top *top, bn_error *err)
     top->rows.list = bn_alloc(BN_TOP_ROWS, sizeof *top->rows.list);
     if (top->now == NULL || top->rows.list == NULL) return bn_nomem(err);
     bn_status status = find_file(path, args->n_operands > 0 ? args->operands[0] : NULL, err);
-    if (status == BN_OK) status = bn_live_attach(&top->reader, path, err);
+    if (status == BN_OK) status = open_source(top, path, err);
     if (status == BN_ERR_NOT_FOUND) bn_error_hint(err, NONE_HINT);
-    return status == BN_OK ? bn_top_refresh(top, err) : status;
+    if (status == BN_ERR_FORMAT) bn_error_hint(err, RECORD_HINT);
+    return status;
 }
 
 /* ---- a refresh ---- */
@@ -116,23 +138,30 @@ static bn_status make_pass(struct bn_top_pass *out, const struct bn_live_snapsho
     if (s->pass == NULL)
         return bn_fail(err, BN_ERR_NOT_FOUND,
                        s->sums.n_passes == 0 ? "no pass has run" : "no pass was small enough");
-    BN_TRY(bn_graph_add_profile(&out->graph, s->pass, NULL, 0, 1, err));
+    BN_TRY(bn_graph_add_profile(&out->graph, s->pass, NULL, s->pass->n_passes - 1, 1, err));
     return bn_schedule_open(&out->schedule, &out->graph, NULL, err);
+}
+
+static void release(const struct bn_top *top, struct bn_live_snapshot *snapshot)
+{
+    if (snapshot != NULL && top->replay.document == NULL) bn_live_release(snapshot);
+    bn_free(snapshot);
 }
 
 void bn_top_close(struct bn_top *top)
 {
     close_pass(&top->pass);
-    if (top->now != NULL) bn_live_release(top->now);
-    bn_free(top->now);
+    release(top, top->now);
     bn_free(top->rows.list);
     bn_live_detach(top->reader);
+    bn_top_replay_close(&top->replay);
 }
 
 #define IDLE_NS 2000000000u /* without a pass, when the program does not say whether it works */
 
-static enum bn_top_state state_of(const struct bn_live_snapshot *now)
+static enum bn_top_state state_of(const struct bn_top *top, const struct bn_live_snapshot *now)
 {
+    if (top->replay.document != NULL) return BN_TOP_RECORDED;
     if (now->has_ended) return BN_TOP_ENDED;
     if (now->load.n_sequences > 0) return now->load.n_running > 0 ? BN_TOP_RUNNING : BN_TOP_IDLE;
     return now->read_ns > now->updated_ns + IDLE_NS ? BN_TOP_IDLE : BN_TOP_RUNNING;
@@ -142,13 +171,15 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
 {
     struct bn_live_snapshot *next = bn_alloc(1, sizeof *next);
     bn_error why = {0};
-    bool is_first = top->now->head.pid == 0;
+    bool is_first = top->now->head.n_threads == 0;
     if (next == NULL) return bn_nomem(err);
-    if (bn_live_read(next, top->reader, &why) != BN_OK) {
+    if (top->reader == NULL) {
+        bn_top_replay_read(next, &top->replay);
+    } else if (bn_live_read(next, top->reader, &why) != BN_OK) {
         top->now->has_ended = next->has_ended;
         bn_free(next);
         snprintf(top->trouble, sizeof top->trouble, "%s", why.msg);
-        top->state = state_of(top->now);
+        top->state = state_of(top, top->now);
         if (is_first && err != NULL) *err = why;
         return is_first ? why.code : BN_OK; /* what was read before is still shown */
     }
@@ -156,13 +187,25 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
     if (is_first || next->sums.n_measured != top->now->sums.n_measured)
         bn_top_window(&top->window, next, is_first ? NULL : top->now);
     close_pass(&top->pass); /* its names are in the snapshot */
-    bn_live_release(top->now);
-    bn_free(top->now);
+    release(top, top->now);
     top->now = next;
-    top->state = state_of(next);
+    top->state = state_of(top, next);
     top->pass = (struct bn_top_pass){0};
     bn_graph_open(&top->pass.graph);
     top->pass.known = make_pass(&top->pass, next, &top->pass.why) == BN_OK;
     bn_top_remake(top);
     return BN_OK;
+}
+
+bn_status bn_top_move(struct bn_top *top, long by, bn_error *err)
+{
+    struct bn_top_replay *r = &top->replay;
+    size_t n = r->n_passes;
+    size_t to = by < 0 ? r->at - bn_min_size(r->at, (size_t)-by) : r->at + bn_min_size(n - r->at, (size_t)by);
+    if (to == 0) to = bn_min_size(n, 1);
+    if (to == r->at) return BN_OK;
+    r->at = to - 1; /* what it differs from */
+    BN_TRY(bn_top_refresh(top, err));
+    r->at = to;
+    return bn_top_refresh(top, err);
 }

@@ -31,8 +31,10 @@ void bn_top_toggle(struct bn_top_view *view, uint64_t key)
 
 /* ---- bricks ---- */
 
-#define KEY_CATEGORY 1000u
-#define KEY_KERNELS 2000u
+enum { KERNELS = BN_CATEGORY_COUNT }; /* the group after the categories */
+#define KEY_GROUP 1000u
+#define KEY_KERNEL 10000u
+_Static_assert(BN_KERNEL_COUNT <= BN_BRICK_MAX, "either fit into a group");
 
 static double ratio(double part, double whole)
 {
@@ -61,59 +63,6 @@ static double rate(const struct bn_live_sums *w, uint64_t n, uint64_t ns)
     return n > 0 ? ratio((double)n * 1e9 * threads, (double)ns) : UNKNOWN;
 }
 
-static void fill(struct bn_top_row *row, const struct bn_live_sums *w, double all_ns, uint64_t ns,
-                 uint64_t count)
-{
-    row->share = ratio((double)ns, all_ns);
-    row->ns = ratio((double)ns, (double)w->n_parts); /* the mean over the threads that took part in a pass */
-    row->count = (double)count;
-}
-
-static struct bn_top_row brick_row(const struct bn_top *top, unsigned brick, double all_ns)
-{
-    const struct bn_live_sums *w = &top->shown.sums;
-    const struct bn_brick_stats *b = &w->bricks[brick];
-    struct bn_top_row row = new_row(bn_brick_name(brick), brick, 1, brick);
-    row.category = bn_brick_category(brick);
-    fill(&row, w, all_ns, b->exclusive_ns, b->count);
-    row.bytes_per_s = rate(w, b->bytes, b->inclusive_ns);
-    row.ops_per_s = rate(w, b->ops, b->inclusive_ns);
-    if (top->budget.given) row.budget = ratio((double)b->inclusive_ns / row.count, top->budget.ns[brick]);
-    const struct bn_schedule_row *on_path =
-        top->pass.known ? bn_schedule_find(&top->pass.schedule, row.name) : NULL;
-    if (on_path == NULL) return row;
-    row.path = ratio((double)on_path->path_ns, (double)top->pass.schedule.path_ns);
-    row.slack_ns = (double)on_path->slack_ns;
-    return row;
-}
-
-/* The sum of a category, from its bricks. */
-static struct bn_top_row sum_of(const struct bn_top *top, const struct bn_top_row *rows, size_t n,
-                                enum bn_brick_category category)
-{
-    const struct bn_live_sums *w = &top->shown.sums;
-    struct bn_top_row sum = new_row(bn_brick_category_name(category), KEY_CATEGORY + category, 0, category);
-    uint64_t bytes = 0, ops = 0, ns = 0;
-    sum.category = category;
-    sum.has_children = true;
-    sum.is_folded = is_toggled(&top->view, sum.key);
-    for (const struct bn_top_row *row = rows; row < rows + n; row++) {
-        const struct bn_brick_stats *b = &w->bricks[row->key];
-        if (row->category != category) continue;
-        sum.share += isnan(row->share) ? 0 : row->share;
-        sum.ns += isnan(row->ns) ? 0 : row->ns;
-        sum.count += row->count;
-        if (!isnan(row->path)) sum.path = isnan(sum.path) ? row->path : sum.path + row->path;
-        sum.slack_ns = fmax(sum.slack_ns, row->slack_ns); /* NaN of both only */
-        bytes += b->bytes;
-        ops += b->ops;
-        ns += b->bytes > 0 || b->ops > 0 ? b->exclusive_ns : 0;
-    }
-    sum.bytes_per_s = rate(w, bytes, ns);
-    sum.ops_per_s = rate(w, ops, ns);
-    return sum;
-}
-
 static int goes_before(const void *a, const void *b)
 {
     const struct bn_top_row *x = a, *y = b;
@@ -130,51 +79,94 @@ static void sort_rows(struct bn_top_row *rows, size_t n, enum bn_top_sort by)
     qsort(rows, n, sizeof *rows, goes_before);
 }
 
-/* Kernels are a view of their own: their time is part of that of the bricks. */
-static void add_kernels(struct bn_top *top, double all_ns)
+/* What a brick or a kernel did, if it is in this group. */
+static struct bn_brick_stats stats_of(const struct bn_live_sums *w, unsigned group, unsigned i)
 {
-    const struct bn_live_sums *w = &top->shown.sums;
-    struct bn_top_row *sum = &top->rows.list[top->rows.n], *row = sum;
-    *sum = new_row("Kernels", KEY_KERNELS, 0, 0);
-    sum->has_children = true;
-    sum->is_folded = is_toggled(&top->view, KEY_KERNELS);
-    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
-        const struct bn_prof_kernel_stats *s = &w->kernels[k];
-        if (s->count == 0) continue;
-        *++row = new_row(top->now->kernels->name[k], KEY_KERNELS + 1 + k, 1, k);
-        fill(row, w, all_ns, s->ns, s->count);
-        row->bytes_per_s = rate(w, s->bytes, s->ns);
-        row->ops_per_s = rate(w, s->ops, s->ns);
-        sum->share += row->share;
-        sum->ns += row->ns;
-        sum->count += row->count;
-    }
-    if (row == sum) return;
-    sort_rows(sum + 1, (size_t)(row - sum), top->view.sort);
-    top->rows.n += sum->is_folded ? 1 : (size_t)(row - sum) + 1;
+    const struct bn_prof_kernel_stats *k = &w->kernels[i % BN_KERNEL_COUNT];
+    if (group == KERNELS)
+        return (struct bn_brick_stats){.count = k->count,
+                                       .inclusive_ns = k->ns,
+                                       .exclusive_ns = k->ns,
+                                       .bytes = k->bytes,
+                                       .ops = k->ops};
+    return bn_brick_category(i) == group ? w->bricks[i] : (struct bn_brick_stats){0};
 }
 
+static void fill(struct bn_top_row *row, const struct bn_live_sums *w, const struct bn_brick_stats *b,
+                 double all_ns)
+{
+    row->share = ratio((double)b->exclusive_ns, all_ns);
+    row->ns = ratio((double)b->exclusive_ns,
+                    (double)w->n_parts); /* mean over the threads that took part in a pass */
+    row->count = (double)b->count;
+    row->bytes_per_s = rate(w, b->bytes, b->inclusive_ns);
+    row->ops_per_s = rate(w, b->ops, b->inclusive_ns);
+}
+
+static void compare_brick(struct bn_top_row *row, const struct bn_top *top, const struct bn_brick_stats *b)
+{
+    const struct bn_schedule_row *on_path =
+        top->pass.known ? bn_schedule_find(&top->pass.schedule, row->name) : NULL;
+    row->category = bn_brick_category(row->order);
+    if (top->budget.given)
+        row->budget = ratio((double)b->inclusive_ns / row->count, top->budget.ns[row->order]);
+    if (on_path == NULL) return;
+    row->path = ratio((double)on_path->path_ns, (double)top->pass.schedule.path_ns);
+    row->slack_ns = (double)on_path->slack_ns;
+}
+
+/* The row of a category, or of the kernels, and those in it. Returns how many ran. */
+static size_t make_group(struct bn_top_row *sum, struct bn_top_row *rows, const struct bn_top *top,
+                         unsigned group, double all_ns)
+{
+    const struct bn_live_sums *w = &top->shown.sums;
+    bool kernels = group == KERNELS;
+    struct bn_brick_stats total = {0}; /* inclusive: of rows that have a rate */
+    size_t n = 0;
+    *sum = new_row(kernels ? "Kernels" : bn_brick_category_name((enum bn_brick_category)group),
+                   KEY_GROUP * (group + 1), 0, group);
+    for (unsigned i = 0; i < (kernels ? BN_KERNEL_COUNT : BN_BRICK_KNOWN); i++) {
+        struct bn_brick_stats b = stats_of(w, group, i);
+        if (b.count == 0) continue;
+        struct bn_top_row *row = &rows[n++];
+        *row = new_row(kernels ? top->now->kernel_names[i] : bn_brick_name(i), kernels ? KEY_KERNEL + i : i,
+                       1, i);
+        fill(row, w, &b, all_ns);
+        if (!kernels) compare_brick(row, top, &b);
+        if (!isnan(row->path)) sum->path = isnan(sum->path) ? row->path : sum->path + row->path;
+        sum->slack_ns = fmax(sum->slack_ns, row->slack_ns); /* NaN of both only */
+        sum->category = row->category;
+        total.count += b.count;
+        total.exclusive_ns += b.exclusive_ns;
+        total.bytes += b.bytes;
+        total.ops += b.ops;
+        if (b.bytes > 0 || b.ops > 0) total.inclusive_ns += b.exclusive_ns;
+    }
+    fill(sum, w, &total, all_ns);
+    sum->has_children = true;
+    sum->is_folded = is_toggled(&top->view, sum->key);
+    sort_rows(rows, n, top->view.sort);
+    return n;
+}
+
+/* Kernels come last: their time is part of that of the bricks. */
 static void make_bricks(struct bn_top *top)
 {
-    struct bn_top_row sums[BN_CATEGORY_COUNT], bricks[BN_BRICK_MAX];
-    size_t n = 0, n_sums = 0;
+    struct bn_top_row sums[KERNELS + 1], rows[KERNELS + 1][BN_BRICK_MAX];
+    size_t n[KERNELS + 1], n_sums = 0;
     double all_ns = 0;
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
         all_ns += (double)top->shown.sums.bricks[i].exclusive_ns;
-    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
-        if (top->shown.sums.bricks[i].count > 0) bricks[n++] = brick_row(top, i, all_ns);
-    sort_rows(bricks, n, top->view.sort);
-    for (unsigned c = 0; c < BN_CATEGORY_COUNT; c++) {
-        sums[n_sums] = sum_of(top, bricks, n, (enum bn_brick_category)c);
-        n_sums += sums[n_sums].count > 0;
+    for (unsigned group = 0; group <= KERNELS; group++) {
+        n[group] = make_group(&sums[n_sums], rows[group], top, group, all_ns);
+        if (group == KERNELS) sort_rows(sums, n_sums, top->view.sort);
+        n_sums += n[group] > 0;
     }
-    sort_rows(sums, n_sums, top->view.sort);
-    for (size_t i = 0; i < n_sums; i++) {
-        top->rows.list[top->rows.n++] = sums[i];
-        for (size_t k = 0; k < n && !sums[i].is_folded; k++)
-            if (bricks[k].category == sums[i].category) top->rows.list[top->rows.n++] = bricks[k];
+    for (const struct bn_top_row *sum = sums; sum < sums + n_sums; sum++) {
+        top->rows.list[top->rows.n++] = *sum;
+        for (size_t i = 0; i < n[sum->order] && !sum->is_folded; i++)
+            top->rows.list[top->rows.n++] = rows[sum->order][i];
     }
-    add_kernels(top, all_ns);
 }
 
 /* ---- the tree of a pass ---- */

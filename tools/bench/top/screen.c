@@ -60,6 +60,7 @@ static void draw_help(const struct screen *s)
     static const char *const HELP[] = {
         "q          quit",
         "p, space   pause, and go on",
+        "n, b       in a recorded profile: the next pass, and back",
         "tab        bricks, or the tree of the last pass that was copied",
         "c          the last refresh, or all since the start",
         "s          sort by time, order, critical path, slack",
@@ -155,13 +156,13 @@ static void move_cursor(struct screen *s, int key)
     if (s->cursor >= n) s->cursor = n > 0 ? n - 1 : 0;
 }
 
-static void press(struct screen *s, int key)
+static bn_status press(struct screen *s, int key, bn_error *err)
 {
     struct bn_top_view *view = &s->top->view;
     bool help = s->shows_help, enter = key == '\n' || key == '\r' || key == KEY_ENTER;
     s->shows_help = (key == '?' || key == 'h') && !help;
     if (key == 'q') s->ends = !help;
-    if (key == 'p' || key == ' ') view->is_paused = !view->is_paused;
+    if (key == 'p' || key == ' ') view->is_paused = !view->is_paused && s->top->state != BN_TOP_RECORDED;
     if (key == 's') view->sort = (enum bn_top_sort)((view->sort + 1) % BN_TOP_SORTS);
     if (key == 'c') view->since_start = !view->since_start;
     if (key == '\t') view->of_pass = !view->of_pass;
@@ -169,6 +170,7 @@ static void press(struct screen *s, int key)
         fold(s, enter ? EITHER : key == KEY_LEFT ? FOLD : UNFOLD);
     move_cursor(s, key);
     bn_top_remake(s->top);
+    return key == 'n' || key == 'b' ? bn_top_move(s->top, key == 'n' ? 1 : -1, err) : BN_OK;
 }
 
 /* ---- the loop ---- */
@@ -196,7 +198,7 @@ static bn_status step(struct screen *s, bn_error *err)
         if (bn_clock_ns() < s->next_ns && bn_cli_interrupted() == 0 && !isatty(STDIN_FILENO)) s->ends = true;
         return BN_OK;
     }
-    if (key != KEY_RESIZE) press(s, key);
+    if (key != KEY_RESIZE) BN_TRY(press(s, key, err));
     redraw(s);
     return BN_OK;
 }

@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "base/json.h"
 #include "lab/profile/graph.h"
 #include "lab/profile/live.h"
 #include "lab/profile/schedule.h"
@@ -69,14 +70,23 @@ struct bn_top_view {
     size_t n_toggled;
 };
 
-enum bn_top_state { BN_TOP_RUNNING, BN_TOP_IDLE, BN_TOP_ENDED };
+enum bn_top_state { BN_TOP_RUNNING, BN_TOP_RECORDED, BN_TOP_IDLE, BN_TOP_ENDED };
 extern const char *const bn_top_state_names[];
+
+/* A profile document; document is NULL when there is none. prof holds what was measured up to a pass. */
+struct bn_top_replay {
+    bn_json *document;
+    bn_prof *prof;
+    size_t n_passes, *n_events; /* in the document; of each thread */
+    size_t at;                  /* passes that have run, 0 to n_passes */
+};
 
 struct bn_top {
     const struct bn_args *args;
     const struct bn_bench_options *o;
-    struct bn_live_reader *reader;
-    struct bn_live_snapshot *now;       /* pid 0: there is none yet */
+    struct bn_live_reader *reader; /* the source of snapshots: a process, or else a document */
+    struct bn_top_replay replay;
+    struct bn_live_snapshot *now;       /* 0 threads: there is none yet */
     struct bn_top_window window, shown; /* the last one in which a pass ran; the one that the rows show */
     struct bn_top_pass pass;
     struct bn_top_budget budget;
@@ -93,9 +103,19 @@ BN_MUST_CHECK bn_status bn_top_open(struct bn_top *top, bn_error *err);
 void bn_top_close(struct bn_top *top);
 /* Reads a snapshot. A failure after the first one keeps what is shown. */
 BN_MUST_CHECK bn_status bn_top_refresh(struct bn_top *top, bn_error *err);
+/* Goes that many passes on (or back) in a recorded profile, as far as there are some. */
+BN_MUST_CHECK bn_status bn_top_move(struct bn_top *top, long by, bn_error *err);
 /* before NULL: since the profile was opened. */
 void bn_top_window(struct bn_top_window *out, const struct bn_live_snapshot *now,
                    const struct bn_live_snapshot *before);
+
+/* ---- a recorded profile (replay.c) ---- */
+
+/* BN_ERR_FORMAT when the file is not a bn.profile/1 with passes. */
+BN_MUST_CHECK bn_status bn_top_replay_open(struct bn_top_replay *r, const char *path, bn_error *err);
+void bn_top_replay_close(struct bn_top_replay *r);
+/* As bn_live_read, after r->at passes. The pass in it and the names are borrowed. */
+void bn_top_replay_read(struct bn_live_snapshot *out, const struct bn_top_replay *r);
 
 /* ---- rows (rows.c) ---- */
 

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 
 #include "base/error.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/program/help.h"
 #include "tools/cli/report.h"
 

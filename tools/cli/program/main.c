@@ -49,6 +49,10 @@ int bn_cli_main(const struct bn_program *program, int argc, char **argv)
     int exit_code = args.exit_code;
     if (status != BN_OK) {
         if (err.code == BN_OK) bn_fail(&err, status, "%s", bn_status_name(status));
+        if (args.meant != NULL && (status == BN_ERR_ARG || status == BN_ERR_NOT_FOUND)) {
+            err.hint[0] = '\0';
+            bn_args_help_hint(&args, &err, "", args.meant);
+        }
         if (status == BN_ERR_ARG) bn_args_help_hint(&args, &err, NULL, NULL);
         exit_code = bn_report_error(&err);
         if (status == BN_ERR_CANCELLED && bn_cli_interrupted() != 0) exit_code = 128 + bn_cli_interrupted();
