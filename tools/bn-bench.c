@@ -23,6 +23,7 @@ static const struct bn_command COMMANDS[] = {
      .options = {bn_bench_run_options},
      .json = true,
      .run = bn_bench_run,
+     .follow = bn_bench_run_follow,
      .examples = {{"bn-bench run", "the built-in model"},
                   {"bn-bench run -m model.gguf -p 512 -n 32 -t 1,2",
                    "one prompt and one answer, with 1 and 2 threads"},
@@ -100,6 +101,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--shape LAYERSxWIDTH[xFFN]]... [--context LIST] [--batch LIST] [-t LIST]",
      .options = {bn_bench_train_options},
      .json = true,
+     .divides = true,
      .run = bn_bench_train,
      .examples = {{"bn-bench train", "6 layers of 256, with 1 thread and with all cores"},
                   {"bn-bench train --shape 6x384 --context 256,512 -t 2", "another model, two lengths"}}},
@@ -262,6 +264,7 @@ static const struct bn_program PROGRAM = {
     .exits = {{"1", "a wrong result, a regression, a gate without data, or an invalid measurement"},
               {"5", "a ledger was changed by hand"},
               {"9", "different machine, settings or model"}},
+    .environment = {{"BN_POWERCAP", "for tests: the folder of energy counters [/sys/class/powercap]"}},
 };
 
 int main(int argc, char **argv)

@@ -125,7 +125,7 @@ static void check_settings(struct bn_doctor *d, const struct bn_machine *m)
 static void check_machine(struct bn_doctor *d, const struct bn_machine *m)
 {
     struct bn_energy energy;
-    bn_energy_read(&energy, BN_ENERGY_ROOT);
+    bn_energy_read(&energy);
     bn_doctor_put(d, BN_DOCTOR_IF(energy.n > 0), "energy",
                   m->hypervisor ? "measure on the host: guests are not given the counters"
                                 : "the intel_rapl drivers, and read permission on energy_uj",
