@@ -75,6 +75,7 @@ says 0 "the second time there is nothing to do" 'already set up, nothing to do' 
 lacks "and nothing is compiled" '^(configure|build|bridge)' setup --source "$tmp/plain"
 says 0 "it is listed" '^plain +ready +- ' "$xval" refs
 says 0 "--ref finds it by its name" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref plain
+says 3 "a model that it does not find is named" 'gone.gguf' "$xval" bench -p 2 -n 1 --reps 2 --ref plain --ref-model gone.gguf
 says 0 "the document names compiler and digest" '"compiler": ".+"' cat "$refs"/plain-"${digest:0:16}"/reference.json
 check "the folder itself is as it was" equal "$(cd "$tmp/plain" && find . -type f | wc -l)" 2
 # Arguments are never commands, and what is remembered stays readable.
