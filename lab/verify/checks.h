@@ -71,6 +71,13 @@ bool bn_rule_error(const struct bn_check *c, bn_status status);
  * bare predicate that does not name it skips. Needed numbers are a list of paths: "a.b c: d ?e" are a.b, c.d, and c.e
  * if it is there; "?c: d" is c.d if c is there. */
 #define bn_rule_needs(c, paths) bn_rule_range(c, paths, 0)
+/* The next path of such a list, in path; false at the end. Begins with at the list, and the rest zeroed. */
+struct bn_rule_paths {
+    const char *at;
+    char path[80], object[80];
+    bool skip;
+};
+bool bn_rule_next_path(const struct bn_check *c, struct bn_rule_paths *paths);
 /* The same, and each is above 0 and below a limit; 0: any. */
 bool bn_rule_range(const struct bn_check *c, const char *paths, ull below);
 const bn_json *bn_rule_claim(const struct bn_check *c, const char *path);
