@@ -87,12 +87,10 @@ static bn_status take_line(struct reading *r, struct bn_str line, bn_error *err)
 {
     const char *space = memrchr(line.ptr, ' ', line.len), *end = line.ptr + line.len;
     double weight = 0;
-    if (space == NULL || !bn_formats_weight((struct bn_str){space + 1, (size_t)(end - space) - 1}, &weight)) {
-        bn_status status = malformed(r, "does not end with a weight", err);
-        bn_error_hint(err,
-                      "expected bn.stacks/1, bn.profile/1, perf script, or folded lines as \"main;work 12\"");
-        return status;
-    }
+    if (space == NULL || !bn_formats_weight((struct bn_str){space + 1, (size_t)(end - space) - 1}, &weight))
+        return bn_hint(
+            malformed(r, "does not end with a weight", err), err,
+            "expected bn.stacks/1, bn.profile/1, perf script, or folded lines as \"main;work 12\"");
     uint32_t node = BN_STACKS_ROOT;
     for (const char *at = line.ptr; at <= space && space > line.ptr;) {
         const char *next = memchr(at, ';', (size_t)(space - at));

@@ -2,13 +2,12 @@
  *
  * Turns the samples of a recording into paths of tags and named functions.
  */
-#include "lab/symbols/resolve.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "lab/kit/order.h"
+#include "lab/symbols/symbols.h"
 
 /* A name of a thread from a time on, and what the thread is called in the stacks while it has it. */
 struct name {

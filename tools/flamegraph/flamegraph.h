@@ -10,7 +10,7 @@
 #include "lab/sampler/recorder.h"
 #include "lab/stacks/bricks.h"
 #include "lab/stacks/svg.h"
-#include "lab/symbols/resolve.h"
+#include "lab/symbols/symbols.h"
 #include "tools/cli/options.h"
 
 /* A model's generation, repeated in this process until there are enough samples; workload.c. */

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/stacks/fingerprint.h"
 #include "lab/stats/interval.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
@@ -145,7 +144,7 @@ struct job {
     int fds[3];
     bn_json *processes;
     double user_s; /* of all runs */
-    struct bn_delivery_sum delivery;
+    struct bn_delivery delivery;
     struct bn_busy before;
 };
 
@@ -183,7 +182,7 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
     if (status == BN_OK) {
         put_process(job->processes, &process);
         job->user_s += seconds(process.usage.ru_utime);
-        bn_delivery_add(&job->delivery, &recording);
+        bn_delivery_add(&job->delivery, &recording.delivery);
         /* What was chosen for the first run is kept, so that all are recorded alike. */
         job->options.tier = (int)recording.delivery.tier;
         bn_process_describe(text, sizeof text, &process);
@@ -199,19 +198,19 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
 /* Time of which there are no samples, though none were lost: the way of sampling did not see it. */
 static void warn_of_gaps(const struct job *job)
 {
-    const struct bn_delivery *d = &job->delivery.delivery;
+    const struct bn_delivery *d = &job->delivery;
     double ran = d->system && d->cpu_known ? (double)d->cpu_ns : job->user_s * 1e9;
-    if (d->kind != BN_RECORD_CPU || ran < LEAST_NS || job->delivery.weight >= LEAST_SHARE * ran) return;
+    if (d->kind != BN_RECORD_CPU || ran < LEAST_NS || d->weight >= LEAST_SHARE * ran) return;
     bn_report_warning("only %.0f %% of the processor time was sampled: threads that end before their first "
                       "sample are missing; use a higher --frequency",
-                      100 * job->delivery.weight / ran);
+                      100 * d->weight / ran);
 }
 
 static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
 {
     for (size_t run = 0; run < job->asked->work.runs && !interrupted(); run++)
         BN_TRY(run_once(job, out, run, err));
-    bn_flamegraph_warn(&job->delivery.delivery);
+    bn_flamegraph_warn(&job->delivery);
     bn_flamegraph_put_others(out->stacks->about, &job->before);
     warn_of_gaps(job);
     return BN_OK;
@@ -281,14 +280,11 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
     for (size_t i = 0; i < outputs->n; i++) {
         const char *path = outputs->list[i];
         enum bn_stacks_format format = bn_stacks_format_by_name(path);
-        if (format != BN_STACKS_NO_FORMAT) {
-            BN_TRY(bn_flamegraph_check_callers(args, format, err));
-            BN_TRY(bn_file_check_output(path, err));
-            continue;
-        }
-        bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", path);
-        bn_error_hint(err, "use .json, and bn-flamegraph export for other formats");
-        return BN_ERR_ARG;
+        if (format == BN_STACKS_NO_FORMAT)
+            return bn_hint(bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", path), err,
+                           "use .json, and bn-flamegraph export for other formats");
+        BN_TRY(bn_flamegraph_check_callers(args, format, err));
+        BN_TRY(bn_file_check_output(path, err));
     }
     return BN_OK;
 }
@@ -329,13 +325,11 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
 /* Warns when timers deliver fewer samples than requested: they fire at kernel ticks. */
 static void warn_of_rate(const bn_json *sampler)
 {
-    const char *tier = "";
-    double asked = 0, came = 0, samples = 0;
-    (void)bn_json_string(bn_json_get(sampler, "tier"), &tier);
-    if (strcmp(tier, bn_record_tier_name(BN_RECORD_TIMER)) != 0) return;
-    if (!bn_json_number(bn_json_get(sampler, "asked_period_ns"), &asked) || !(asked > 0) ||
-        !bn_json_number(bn_json_get(sampler, "delivered_period_ns"), &came) ||
-        !bn_json_number(bn_json_get(sampler, "samples"), &samples) || came < LEAST_OF_ASKED * asked)
+    double asked = bn_json_number_of(sampler, "asked_period_ns"),
+           samples = bn_json_number_of(sampler, "samples"),
+           came = bn_json_number_of(sampler, "delivered_period_ns"); /* NaN when it is not known */
+    if (!bn_json_text_is(sampler, "tier", bn_record_tier_name(BN_RECORD_TIMER)) ||
+        !(came >= LEAST_OF_ASKED * asked))
         return;
     bn_report_warning(
         "got %.0f of %.0f samples: timers fire at kernel ticks, about 250 a second on most machines", samples,
@@ -345,9 +339,7 @@ static void warn_of_rate(const bn_json *sampler)
 /* Incomplete stacks look like functions without callers. */
 static void warn_of_quality(const struct bn_flamegraph_options *o, const bn_json *quality)
 {
-    double rooted = 1, cut = 0;
-    (void)bn_json_number(bn_json_get(quality, "rooted_share"), &rooted);
-    (void)bn_json_number(bn_json_get(quality, "cut_share"), &cut);
+    double rooted = bn_json_number_of(quality, "rooted_share"), cut = bn_json_number_of(quality, "cut_share");
     if (1 - rooted > MOST_POOR)
         bn_report_warning("%.0f %% of the stacks are incomplete: %s", 100 * (1 - rooted),
                           o->unwind != UNWIND_AUTO

@@ -20,7 +20,6 @@
 #include "infer/session.h"
 #include "lab/host/meters.h"
 #include "lab/profile/document.h"
-#include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
@@ -242,12 +241,11 @@ static bn_status warm_up(struct work *w, bn_error *err)
     uint64_t room = bn_prof_room_for(bn_model_hparams(w->model), w->asked->level, passes_of(w),
                                      w->n_prompt + w->asked->n_predict);
     uint64_t most = MAX_EVENTS / (w->n_threads * (uint64_t)w->asked->runs);
-    if (w->asked->level != BN_PROF_OFF && room > most) {
-        bn_fail(err, BN_ERR_LIMIT, "a generation may record %llu events per thread; the limit is %llu",
-                (unsigned long long)room, (unsigned long long)most);
-        bn_error_hint(err, "fewer tokens (-n), fewer --runs, or a lower --level");
-        return BN_ERR_LIMIT;
-    }
+    if (w->asked->level != BN_PROF_OFF && room > most)
+        return bn_hint(bn_fail(err, BN_ERR_LIMIT,
+                               "a generation may record %llu events per thread; the limit is %llu",
+                               (unsigned long long)room, (unsigned long long)most),
+                       err, "fewer tokens (-n), fewer --runs, or a lower --level");
     for (unsigned i = 0; i < WARM_UPS && (i == 0 || least < LONG_NS); i++) {
         BN_TRY(generate(w, NULL, err));
         if (w->generation_cpu_ns < least) least = w->generation_cpu_ns;
@@ -550,7 +548,7 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *wo
     put_phases(about, work);
     put_reads(about, work);
     bn_flamegraph_put_others(about, &work->before);
-    bn_recording_put(about, recording);
+    bn_delivery_put(about, &recording->delivery);
     BN_TRY(bn_fingerprint_put(about, err));
     const struct bn_resolve_options how = {
         .windows = work->windows, .n_windows = work->n_runs, .tag = tag, .user = work};
