@@ -163,11 +163,6 @@ enum bn_root bn_symbols_root(const char *name)
     return BN_ROOT_NONE;
 }
 
-static bool starts_with(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 /* ---- places ---- */
 
 /* Bytes of a symbol's name that name the function: parts of one are that one. */
@@ -217,7 +212,7 @@ static bn_status unknown_in(struct place *place, const struct bn_object *o, bn_e
 {
     char name[300];
     if (o->path[0] == '[') return unknown_place(place, o->path, "", err);
-    if (o->path[0] == '\0' || starts_with(o->path, "//anon"))
+    if (o->path[0] == '\0' || strncmp(o->path, "//anon", 6) == 0)
         return unknown_place(place, "[unknown]", "", err);
     snprintf(name, sizeof name, "[%.255s]", o->module);
     return unknown_place(place, name, o->module, err);

@@ -257,14 +257,16 @@ bool bn_rule_next_path(const struct bn_check *c, struct bn_rule_paths *p)
     while (*p->at != '\0') {
         size_t n = strcspn(p->at, " ");
         bool optional = p->at[0] == '?', is_object = p->at[n - 1] == ':';
-        snprintf(p->path, sizeof p->path, "%s%s%.*s", is_object ? "" : p->object,
-                 is_object || p->object[0] == '\0' ? "" : ".", (int)(n - optional - is_object),
-                 p->at + optional);
+        const char *name = p->at + optional;
+        int length = (int)bn_min_size(n - optional - is_object, sizeof p->object - 1);
+        if (is_object) p->object[0] = '\0';
+        snprintf(p->path, sizeof p->path, "%s%s%.*s", p->object, p->object[0] == '\0' ? "" : ".", length,
+                 name);
         p->at += n + (p->at[n] == ' ');
         bool absent = optional && !bn_rule_has(c, p->path);
         if (!is_object && !p->skip && !absent) return true;
         if (!is_object) continue;
-        memcpy(p->object, p->path, sizeof p->object);
+        snprintf(p->object, sizeof p->object, "%.*s", length, name);
         p->skip = absent;
     }
     return false;
