@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that committed measurements are of models that the project has: ci/evidence.sh [FOLDER]
 #
-# Each file in baselines/MACHINE and docs/baselines (but README.md), and fixtures/prompts.jsonl, must name its model by SHA-256:
+# Each file in baselines/MACHINE and docs/baselines (but indexes and archives), and fixtures/prompts.jsonl, must name its model by SHA-256:
 # each record of a ledger and each line of prompts.jsonl, too. Each digest must be that of the built-in model, or of a line in
 # fixtures/generated.txt where the file's name says so (-2b) or it is a baseline. The page, the picture, the recording and the row
 # of the index of one flame graph must be of the same recording, and compared with the timing document of their model.
@@ -13,7 +13,7 @@ cd "${1:-$(dirname "$0")/..}" || exit 1
 hex='[0-9a-f]{64}'
 built_in=$(grep ' built-in-i2_s\.gguf$' fixtures/SHA256SUMS | cut -d ' ' -f 1)
 known=$(grep -v '^#' fixtures/generated.txt | cut -d ' ' -f 1)
-grep -qxE "$hex" <<<"$built_in" && grep -qxE "$hex" <<<"$known" || { echo "evidence: fixtures/ lists no models" >&2; exit 1; }
+[[ $built_in =~ ^$hex$ && ${known%%$'\n'*} =~ ^$hex$ ]] || { echo "evidence: fixtures/ lists no models" >&2; exit 1; }
 
 bad=0 files=0
 wrong() { echo "evidence: $1" >&2; bad=1; }
@@ -38,8 +38,8 @@ fingerprint_of() { plain "$1" | grep -oaE "\"fingerprint\":\"$hex\"|\|fingerprin
 while IFS= read -r file; do
     files=$((files + 1))
     named=$(models_in "$file")
-    [ "$(grep -c . <<<"$named")" -ge "$(n_records "$file")" ] && [ -n "$named" ] || wrong "$file does not name its model by SHA-256"
-    for digest in $(sort -u <<<"$named"); do
+    [[ -n $named && $(wc -l <<<"$named") -ge $(n_records "$file") ]] || wrong "$file does not name its model by SHA-256"
+    while read -r digest; do
         case $file in *-2b.* | baselines/*) allowed=$built_in$'\n'$known ;; *) allowed=$built_in ;; esac
         grep -qx "$digest" <<<"$allowed" && continue
         if grep -qx "$digest" <<<"$known"; then
@@ -47,21 +47,21 @@ while IFS= read -r file; do
         else
             wrong "$file was measured with model $digest, which is neither built in nor generated"
         fi
-    done
-done < <(find baselines/*/ docs/baselines fixtures/prompts.jsonl -type f ! -name README.md 2>/dev/null | LC_ALL=C sort)
+    done < <(grep . <<<"$named" | sort -u)
+done < <(find baselines/*/ docs/baselines fixtures/prompts.jsonl -type f ! -name README.md ! -name timeline.md ! -path '*/archives/*' 2>/dev/null | LC_ALL=C sort)
 [ "$files" -gt 0 ] || wrong "no file to check"
 
 for recording in docs/baselines/perf/flamegraphs/*.json; do
     [ -f "$recording" ] || continue
     fingerprint=$(fingerprint_of "$recording") page=${recording%.json}.md
     for file in "$page" "${recording%.json}.svg"; do
-        [ -f "$file" ] && [ "$(fingerprint_of "$file")" = "$fingerprint" ] || wrong "$file is not of the recording ${recording##*/}"
+        [[ -f $file && $(fingerprint_of "$file") = "$fingerprint" ]] || wrong "$file is not of the recording ${recording##*/}"
     done
-    grep -qsF "](${recording##*/})" "${recording%/*}/README.md" && grep -qsF "\`${fingerprint:0:12}\`" "${recording%/*}/README.md" ||
+    grep -F "](${recording##*/})" "${recording%/*}/README.md" 2>/dev/null | grep -qF "\`${fingerprint:0:12}\`" ||
         wrong "README.md does not list the recording ${recording##*/}"
     for timing in docs/baselines/perf/phase2_timing_*.md; do
         grep -qsF "sha256 $(models_in "$recording" | head -n 1)" "$timing" || continue
-        ! grep -qsF 'not compared: `it was measured with another model' "$page" || wrong "$page is not compared with $timing, which is of the same model"
+        ! grep -qs 'not compared: .it was measured with another model' "$page" || wrong "$page is not compared with $timing, which is of the same model"
     done
 done
 exit "$bad"

@@ -15,7 +15,7 @@ fi
 {
     echo '<!-- Written by ci/machine.sh; changes by hand are lost. -->'
     echo '# Machines side by side'
-    printf '\nMedians of `bn-bench suite baselines/machine.yaml`: a column for each machine. `-` was not measured there.\n\n'
+    printf '\nMedians of the cases of baselines/machine.yaml: a column for each machine; "-" was not measured there.\n\n'
     "$bench" report --format markdown "$dir"/*/machine/suite.json | sed '/^## \(Kernels\|Measurements\)/,$d' |
         grep -E '^- |^$|^\|[^|]*\|( metric | machine |---| rate | limit | [^|]*-[0-9]+cpu-)|^\| limits: reading' | cat -s
 } >"$dir/machines.md"

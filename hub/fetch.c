@@ -23,9 +23,9 @@ struct work {
     struct bn_hub_fetch *f;
     struct bn_hub_reference ref;
     struct bn_hub_metadata meta;
-    uint64_t size;      /* wanted; 0: not known */
-    char pin_key[1400]; /* of digests of first use, "" when none is to be kept */
-    char *root;         /* of the cache, NULL with a folder or a URL */
+    uint64_t size;              /* wanted; 0: not known */
+    char pin_key[1400];         /* of digests of first use, "" when none is to be kept */
+    char root[BN_HUB_PATH_MAX]; /* of the cache, "" with a folder or a URL */
     char urls[MAX_URLS][2049];
     const char *url_list[MAX_URLS];
 };
@@ -140,20 +140,16 @@ static void describe_cached(struct work *w)
 static bn_status look_in_cache(struct work *w, bool *found, bn_error *err)
 {
     struct bn_hub_fetch *f = w->f;
-    char *path = NULL;
     bn_error why = {0};
     *found = false;
     bool fixed = f->server.offline || f->sha256_wanted[0] != '\0' || bn_hub_is_commit(f->revision);
     if (f->to != NULL || f->force || !fixed) return BN_OK;
-    if (bn_hub_cache_find(&path, w->root, f->repo, f->file, f->revision, NULL) != BN_OK) return BN_OK;
-    bn_status status = copy(f->path, sizeof f->path, path, err);
-    bn_free(path);
-    BN_TRY(status);
+    if (bn_hub_cache_find(f->path, w->root, f->repo, f->file, f->revision, NULL) != BN_OK) return BN_OK;
     describe_cached(w);
     if (strlen(f->etag) == BN_SHA256_HEX - 1) want(f, f->etag, "hub");
     f->transfer = (struct bn_transfer){.path = f->path, .size = w->size};
     if (f->sha256_wanted[0] != '\0') f->transfer.sha256 = f->sha256_wanted;
-    status = bn_transfer_here(&f->transfer, &why);
+    bn_status status = bn_transfer_here(&f->transfer, &why);
     f->size = f->transfer.final_size;
     *found = f->from_cache = status == BN_OK;
     if (*found || !f->server.offline) return BN_OK;
@@ -189,13 +185,22 @@ static void prepare(struct work *w, const char *path, const char *name, size_t n
         f->transfer.token = f->server.token;
 }
 
-static bool tick(void *user)
+static bool tell(const struct bn_hub_fetch *f, enum bn_transfer_phase phase, const char *message)
 {
-    struct bn_hub_fetch *f = user;
-    struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK,
-                                      .url = f->reference,
-                                      .message = "another process is downloading this file; waiting for it"};
+    const struct bn_transfer_event event = {.phase = phase, .url = f->reference, .message = message};
     return f->fn == NULL || f->fn(f->user, &event);
+}
+
+/* While another process has the lock. */
+static bool wait_for_lock(void *user)
+{
+    return tell(user, BN_TRANSFER_ASK, "another process is downloading this file; waiting for it");
+}
+
+/* While the hub is asked. */
+static bool still_wanted(void *user)
+{
+    return tell(user, BN_TRANSFER_ASK, NULL);
 }
 
 /* ---- versions of URLs ----
@@ -280,10 +285,7 @@ static bn_status revalidate(struct work *w, bn_error *err)
     if (freshness != CHANGED) return BN_OK;
     memcpy(f->replaced, f->transfer.digest, sizeof f->replaced);
     f->transfer.force = true;
-    struct bn_transfer_event event = {.phase = BN_TRANSFER_RESTART,
-                                      .url = f->reference,
-                                      .message = "the file here is not the one on the server"};
-    if (f->fn == NULL || f->fn(f->user, &event)) return BN_OK;
+    if (tell(f, BN_TRANSFER_RESTART, "the file here is not the one on the server")) return BN_OK;
     return bn_fail(err, BN_ERR_CANCELLED, "stopped");
 }
 
@@ -307,7 +309,7 @@ static bn_status transfer(struct work *w, const char *lock_path, unsigned flags,
         if (f->unchanged || f->same_size) return BN_OK;
     }
     if (!f->no_wait) flags |= BN_HUB_LOCK_WAIT;
-    BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, tick, f, err));
+    BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, wait_for_lock, f, err));
     bn_status status = run_locked(w, err);
     bn_hub_lock_release(lock);
     /* The server's versions differed, its bytes did not. */
@@ -394,29 +396,16 @@ static bn_status make_urls(struct work *w, size_t *n, bn_error *err)
 static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identity, bn_error *err)
 {
     struct bn_hub_fetch *f = w->f;
-    char *blob = NULL, *path = NULL, *lock = NULL;
-    BN_TRY(bn_hub_cache_blob(&blob, w->root, f->repo, w->meta.etag, err));
-    bn_status status = copy(f->path, sizeof f->path, blob, err);
-    if (status == BN_OK) status = bn_hub_cache_lock(&lock, w->root, f->repo, w->meta.etag, err);
+    char blob[BN_HUB_PATH_MAX], lock[BN_HUB_PATH_MAX];
+    BN_TRY(bn_hub_cache_blob(blob, w->root, f->repo, w->meta.etag, err));
+    BN_TRY(bn_hub_cache_lock(lock, w->root, f->repo, w->meta.etag, err));
+    BN_TRY(copy(f->path, sizeof f->path, blob, err));
     prepare(w, blob, f->file, n_urls, identity);
-    if (status == BN_OK && !f->dry_run) status = transfer(w, lock, 0, err);
-    if (status == BN_OK && !f->dry_run)
-        status =
-            bn_hub_cache_link(&path, w->root, f->repo, w->meta.etag, f->commit, f->revision, f->file, err);
-    if (status == BN_OK && path != NULL) status = copy(f->path, sizeof f->path, path, err);
-    if (status == BN_OK && path != NULL) bn_hub_digest_record(path, f->transfer.digest);
-    bn_free(lock);
-    bn_free(path);
-    bn_free(blob);
-    return status;
-}
-
-/* While the hub is asked. */
-static bool still_wanted(void *user)
-{
-    struct bn_hub_fetch *f = user;
-    struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK, .url = f->reference};
-    return f->fn == NULL || f->fn(f->user, &event);
+    if (f->dry_run) return BN_OK;
+    BN_TRY(transfer(w, lock, 0, err));
+    BN_TRY(bn_hub_cache_link(f->path, w->root, f->repo, w->meta.etag, f->commit, f->revision, f->file, err));
+    bn_hub_digest_record(f->path, f->transfer.digest);
+    return BN_OK;
 }
 
 static bn_status first_use(struct work *w, bn_error *err)
@@ -447,7 +436,7 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
     bool found;
     size_t n_urls;
     char identity[1600];
-    if (f->to == NULL) BN_TRY(bn_hub_cache_root(&w->root, err));
+    if (f->to == NULL) BN_TRY(bn_hub_cache_root(w->root, err));
     BN_TRY(first_use(w, err));
     BN_TRY(look_in_cache(w, &found, err));
     if (found) return BN_OK;
@@ -487,7 +476,6 @@ bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
     if (status == BN_OK) status = w->ref.kind == BN_HUB_URL ? fetch_url(w, err) : fetch_repo(w, err);
     fetch->transfer.urls = NULL; /* it was ours */
     fetch->transfer.path = fetch->transfer.identity = NULL;
-    bn_free(w->root);
     bn_free(w);
     return status;
 }

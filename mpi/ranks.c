@@ -327,14 +327,22 @@ static void end_heartbeats(struct bn_mpi *m)
 
 /* ---- opening ---- */
 
+/* The first of these variables that is set, else 0. */
+static unsigned told(const char *const names[3])
+{
+    for (size_t i = 0; i < 3; i++)
+        if (getenv(names[i]) != NULL) return (unsigned)strtoul(getenv(names[i]), NULL, 10);
+    return 0;
+}
+
 unsigned bn_ranks_told(void)
 {
-    static const char *const SIZES[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(SIZES); i++) {
-        const char *size = getenv(SIZES[i]);
-        if (size != NULL) return (unsigned)strtoul(size, NULL, 10);
-    }
-    return 0;
+    return told((const char *const[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"});
+}
+
+unsigned bn_ranks_told_index(void)
+{
+    return told((const char *const[]){"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"});
 }
 
 static bn_status load(struct bn_mpi *m, bn_error *err)
@@ -398,8 +406,8 @@ static void release(struct bn_mpi *m)
 bn_status bn_ranks_open(struct bn_ranks *ranks, int (*lost)(const bn_error *err), bn_error *err)
 {
     *ranks = (struct bn_ranks){.count = 1};
-    unsigned told = bn_ranks_told();
-    if (told == 1 || (told == 0 && getenv("PMIX_RANK") == NULL)) return BN_OK;
+    unsigned count = bn_ranks_told();
+    if (count == 1 || (count == 0 && getenv("PMIX_RANK") == NULL)) return BN_OK;
     struct bn_mpi *m = bn_alloc(1, sizeof *m);
     if (m == NULL) return bn_nomem(err);
     pthread_mutex_init(&m->lock, NULL);

@@ -15,6 +15,8 @@
 
 /* The number of processes that mpirun reports in the environment; 0: it started none, or does not report it. */
 unsigned bn_ranks_told(void);
+/* Which of them this one is; 0 without mpirun. */
+unsigned bn_ranks_told_index(void);
 /* BN_ERR_UNSUPPORTED when mpirun started this process as one of several and bn-mpi.so cannot be loaded.
  * lost: called by another thread when a rank is silent; it reports the error and returns the exit code by which all
  * ranks end. Calls fail with BN_ERR_NETWORK. */

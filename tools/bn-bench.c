@@ -23,6 +23,7 @@ static const struct bn_command COMMANDS[] = {
      .options = {bn_bench_run_options},
      .json = true,
      .run = bn_bench_run,
+     .follow = bn_bench_run_follow,
      .examples = {{"bn-bench run", "the built-in model"},
                   {"bn-bench run -m model.gguf -p 512 -n 32 -t 1,2",
                    "one prompt and one answer, with 1 and 2 threads"},
@@ -38,8 +39,7 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .run = bn_bench_limits,
      .examples = {{"bn-bench limits -m model.gguf", "decoding and a prompt, 1 and all threads"},
-                  {"bn-bench limits -m model.gguf -p 0 -d 4096", "decoding after a long context"},
-                  {"bn-bench limits -m model.gguf --json", "as a document"}}},
+                  {"bn-bench limits -m model.gguf -p 0 -d 4096", "decoding after a long context"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
      .text = "Each kernel is compared with the reference, bit for bit, "
@@ -90,8 +90,7 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .run = bn_bench_profile,
      .examples = {{"bn-bench profile", "the built-in model"},
-                  {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"},
-                  {"bn-bench profile --json >profile.json", "every event of it"}}},
+                  {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"}}},
     {.name = "train",
      .summary = "time the phases of a training step",
      .text =
@@ -102,10 +101,10 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--shape LAYERSxWIDTH[xFFN]]... [--context LIST] [--batch LIST] [-t LIST]",
      .options = {bn_bench_train_options},
      .json = true,
+     .divides = true,
      .run = bn_bench_train,
      .examples = {{"bn-bench train", "6 layers of 256, with 1 thread and with all cores"},
-                  {"bn-bench train --shape 6x384 --context 256,512 -t 2", "another model, two lengths"},
-                  {"bn-bench train --json >train.json", "every sample"}}},
+                  {"bn-bench train --shape 6x384 --context 256,512 -t 2", "another model, two lengths"}}},
     {.name = "serve",
      .summary = "load a server of OpenAI's API, and show what its clients see",
      .text =
@@ -140,8 +139,7 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_bench_top,
      .examples = {{"bn-serve --live", "in one terminal"},
                   {"bn-bench top", "in another one"},
-                  {"bn-bench top --once", "one frame, since the program was started"},
-                  {"bn-bench top profile.json", "a recorded profile"}}},
+                  {"bn-bench top --once profile.json", "one frame of a recorded profile"}}},
     {.name = "doctor",
      .summary = "show what this machine can measure, and what disturbs",
      .text = "Tries each source of measurement: clocks, energy, pages, quotas, programs. What is missing is "
@@ -252,7 +250,6 @@ static const struct bn_command COMMANDS[] = {
      BN_OPERANDS(1, 1, "CONFIG.yaml"),
      .run = bn_bench_suite,
      .examples = {{"bn-bench suite baselines/suite.yaml", "the example: three small models"},
-                  {"bn-bench suite -o results my.yaml", "another file, another directory"},
                   {"bn-bench suite --dry-run my.yaml", "the commands that it would run"}}},
     {0},
 };
@@ -267,6 +264,7 @@ static const struct bn_program PROGRAM = {
     .exits = {{"1", "a wrong result, a regression, a gate without data, or an invalid measurement"},
               {"5", "a ledger was changed by hand"},
               {"9", "different machine, settings or model"}},
+    .environment = {{"BN_POWERCAP", "for tests: the folder of energy counters [/sys/class/powercap]"}},
 };
 
 int main(int argc, char **argv)

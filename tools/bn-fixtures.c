@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "tools/cli/options.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
@@ -119,30 +120,16 @@ static const struct bn_option GOLDEN[] = {
     {0},
 };
 
-static bn_status compute_all(bn_json *doc, const char *dir, bn_error *err)
-{
-    char path[BN_FIXTURE_PATH_BYTES];
-    struct bn_golden golden;
-    bn_json_put_string(doc, "schema", "bn.fixture/1");
-    bn_golden_put_origin(doc);
-    bn_json *outputs = bn_json_put_array(doc, "outputs");
-    for (size_t i = 0; bn_golden_model(i) != NULL; i++) {
-        BN_TRY(bn_fixture_join(path, dir, bn_golden_model(i), err));
-        BN_TRY(bn_golden_compute(&golden, path, err));
-        bn_golden_put(outputs, bn_golden_model(i), &golden);
-    }
-    return BN_OK;
-}
-
 static bn_status golden(struct bn_args *args, bn_error *err)
 {
     const struct options *o = args->fields;
     char path[BN_FIXTURE_PATH_BYTES];
     const char *dir = o->output;
     bn_json *doc = bn_json_new_object();
-    bn_status status = compute_all(doc, o->fixtures, err);
-    if (status == BN_OK) status = bn_fixture_make_dir(dir, err);
+    bn_json_put_string(doc, "schema", "bn.fixture/1");
+    bn_status status = bn_golden_put(doc, o->fixtures, err);
     if (status == BN_OK) status = bn_fixture_join(path, dir, BN_GOLDEN_FILE, err);
+    if (status == BN_OK) status = bn_file_make_folders(path, err);
     if (status == BN_OK) status = bn_json_write_file(doc, path, err);
     if (status == BN_OK) printf("%s\n", path);
     bn_json_free(doc);
@@ -163,7 +150,7 @@ struct tally {
     size_t n_good, n_bad;
 };
 
-static void count_check(void *user, enum bn_verify_kind kind, const char *name, const bn_error *err)
+static void count_check(void *user, const char *check, const char *name, const bn_error *err)
 {
     struct tally *tally = user;
     bool good = err->code == BN_OK;
@@ -172,15 +159,15 @@ static void count_check(void *user, enum bn_verify_kind kind, const char *name, 
     else if (tally->n_bad++ == 0)
         tally->args->exit_code = (int)bn_status_exit(err->code);
     if (tally->args->json) {
-        bn_json *check = bn_json_add_object(tally->checks);
-        bn_json_put_string(check, "check", bn_verify_kind_name(kind));
-        bn_json_put_string(check, "file", name);
-        bn_json_put_string(check, "status", bn_status_name(err->code));
-        if (!good) bn_json_put_string(check, "message", err->msg);
+        bn_json *o = bn_json_add_object(tally->checks);
+        bn_json_put_string(o, "check", check);
+        bn_json_put_string(o, "file", name);
+        bn_json_put_string(o, "status", bn_status_name(err->code));
+        if (!good) bn_json_put_string(o, "message", err->msg);
     } else if (!good) {
-        printf("bad   %-10s %s: %s\n", bn_verify_kind_name(kind), name, err->msg);
+        printf("bad   %-10s %s: %s\n", check, name, err->msg);
     } else if (tally->args->verbose > 0) {
-        printf("good  %-10s %s\n", bn_verify_kind_name(kind), name);
+        printf("good  %-10s %s\n", check, name);
     }
 }
 

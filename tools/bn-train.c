@@ -410,6 +410,7 @@ static const struct bn_command COMMANDS[] = {
          "is random tokens. 'bn-bench train' runs this command and computes statistics.",
      .synopsis = "[--layers N] [--width N] [--batch N] [-t THREADS]",
      .options = {SHAPE, BENCH},
+     .divides = true,
      .run = bn_train_bench,
      .examples = {{"yes '' | head -n 3 | bn-train bench", "the times of 3 steps"}}},
     {.name = "tokenizer",

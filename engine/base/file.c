@@ -170,13 +170,14 @@ struct contents {
     size_t n;
 };
 
-static bn_status write_part(int fd, const char *bytes, size_t n, const char *path, bn_error *err)
+bn_status bn_file_write_all(int fd, const void *bytes, size_t n, const char *path, bn_error *err)
 {
+    const char *at = bytes;
     while (n > 0) {
-        ssize_t put = write(fd, bytes, n);
+        ssize_t put = write(fd, at, n);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return bn_fail_errno(err, errno, path, "cannot write");
-        bytes += put;
+        at += put;
         n -= (size_t)put;
     }
     return BN_OK;
@@ -185,7 +186,7 @@ static bn_status write_part(int fd, const char *bytes, size_t n, const char *pat
 static bn_status write_all(int fd, struct contents what, const char *path, bn_error *err)
 {
     for (size_t i = 0; i < what.n; i++)
-        BN_TRY(write_part(fd, what.parts[i].bytes, what.parts[i].n, path, err));
+        BN_TRY(bn_file_write_all(fd, what.parts[i].bytes, what.parts[i].n, path, err));
     return BN_OK;
 }
 

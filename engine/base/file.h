@@ -44,6 +44,10 @@ BN_MUST_CHECK bn_status bn_file_read_own(int folder, const char *path, struct bn
  * False when neither is set, or the path does not fit. */
 bool bn_file_user_path(char *out, size_t room, const char *variable, const char *in_home, const char *below);
 
+/* Writes n bytes to an open file, which errors name. */
+BN_MUST_CHECK bn_status bn_file_write_all(int fd, const void *bytes, size_t n, const char *path,
+                                          bn_error *err);
+
 /* Makes the folders of a path, up to its last slash, that do not exist. */
 BN_MUST_CHECK bn_status bn_file_make_folders(const char *path, bn_error *err);
 

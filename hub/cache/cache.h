@@ -18,38 +18,38 @@
 #include "base/digest.h"
 #include "base/mem.h"
 
-/* HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub;
- * allocated. BN_ERR_NOT_FOUND when none of these is set. */
-BN_MUST_CHECK bn_status bn_hub_cache_root(char **out, bn_error *err);
+#define BN_HUB_PATH_MAX 4096u
+
+/* HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub.
+ * BN_ERR_NOT_FOUND when none of these is set, out is "" then. */
+BN_MUST_CHECK bn_status bn_hub_cache_root(char out[BN_HUB_PATH_MAX], bn_error *err);
 
 /* A file in the state folder of this user: XDG_STATE_HOME/bn/NAME, else ~/.local/state/bn/NAME. False when
  * neither is set, or the path is too long. */
-#define BN_HUB_PATH_MAX 4096u
 bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name);
 
-/* The path of a complete file at a revision (branch, tag or commit); allocated.
- * BN_ERR_NOT_FOUND otherwise. */
-BN_MUST_CHECK bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, const char *file,
-                                          const char *revision, bn_error *err);
-/* Where the blob of an etag belongs; makes the folders. The etag is checked: hex digits only. Allocated. */
-BN_MUST_CHECK bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, const char *etag,
-                                          bn_error *err);
-/* The lock file for downloads of a blob. Allocated. */
-BN_MUST_CHECK bn_status bn_hub_cache_lock(char **out, const char *root, const char *repo, const char *etag,
-                                          bn_error *err);
+/* The path of a complete file at a revision (branch, tag or commit). BN_ERR_NOT_FOUND otherwise, out is "" then. */
+BN_MUST_CHECK bn_status bn_hub_cache_find(char out[BN_HUB_PATH_MAX], const char *root, const char *repo,
+                                          const char *file, const char *revision, bn_error *err);
+/* Where the blob of an etag belongs; makes the folders. The etag is checked: hex digits only. */
+BN_MUST_CHECK bn_status bn_hub_cache_blob(char out[BN_HUB_PATH_MAX], const char *root, const char *repo,
+                                          const char *etag, bn_error *err);
+/* The lock file for downloads of a blob. */
+BN_MUST_CHECK bn_status bn_hub_cache_lock(char out[BN_HUB_PATH_MAX], const char *root, const char *repo,
+                                          const char *etag, bn_error *err);
 /* Links a complete blob into the snapshot of a commit (relative link; a copy where links cannot be made)
- * and records the revision. Gives the snapshot's path, allocated. */
-BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, const char *etag,
-                                          const char *commit, const char *revision, const char *file,
-                                          bn_error *err);
+ * and records the revision. Gives the snapshot's path. */
+BN_MUST_CHECK bn_status bn_hub_cache_link(char out[BN_HUB_PATH_MAX], const char *root, const char *repo,
+                                          const char *etag, const char *commit, const char *revision,
+                                          const char *file, bn_error *err);
 
-/* The file that a reference (names.h) names, without any network. Allocated. BN_ERR_NOT_FOUND with the
+/* The file that a reference (names.h) names, without any network. BN_ERR_NOT_FOUND with the
  * hint "bn-download TEXT", or where the names are listed. */
-BN_MUST_CHECK bn_status bn_hub_find(char **path, const char *text, bn_error *err);
+BN_MUST_CHECK bn_status bn_hub_find(char path[BN_HUB_PATH_MAX], const char *text, bn_error *err);
 /* The same for programs that open it (bn-run and others): the bytes are also compared with the digest that is
  * known for the file: the registry's, that of the first download, or the name of its blob. They are read when
  * they are new or have changed: BN_ERR_INTEGRITY. */
-BN_MUST_CHECK bn_status bn_hub_locate(char **path, const char *text, bn_error *err);
+BN_MUST_CHECK bn_status bn_hub_locate(char path[BN_HUB_PATH_MAX], const char *text, bn_error *err);
 
 /* ---- walk.c: what is in the cache, of other programs too ---- */
 

@@ -51,21 +51,15 @@ static int try_lock(struct bn_hub_lock *lock)
     return errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
 }
 
-static bn_status open_file(struct bn_hub_lock *lock, const char *path, bn_error *err)
+static bn_status take(struct bn_hub_lock *lock, const char *path, unsigned flags, bool (*tick)(void *),
+                      void *user, bn_error *err)
 {
+    const struct timespec pause = {0, WAIT_NS};
     if (strlen(path) >= sizeof lock->path) return bn_fail(err, BN_ERR_LIMIT, "a path is over 4095 bytes");
     snprintf(lock->path, sizeof lock->path, "%s", path);
     BN_TRY(bn_file_make_folders(path, err));
     lock->fd = open_lock(path);
     if (lock->fd < 0) return bn_fail_errno(err, errno, path, "cannot create the lock");
-    return BN_OK;
-}
-
-static bn_status take(struct bn_hub_lock *lock, const char *path, unsigned flags, bool (*tick)(void *),
-                      void *user, bn_error *err)
-{
-    const struct timespec pause = {0, WAIT_NS};
-    BN_TRY(open_file(lock, path, err));
     for (;;) {
         int got = try_lock(lock);
         if (got > 0) return BN_OK;
@@ -149,8 +143,7 @@ static void record(const struct stat *st, const char *sha256)
 {
     char line[LINE_BYTES], path[BN_HUB_PATH_MAX];
     if (!describe(line, path, st, sha256) || bn_file_make_folders(path, NULL) != BN_OK) return;
-    bn_status ignored = bn_file_write_atomic(path, line, strlen(line), NULL);
-    (void)ignored;
+    (void)!bn_file_write_atomic(path, line, strlen(line), NULL);
 }
 
 static bool same(const struct stat *a, const struct stat *b)

@@ -265,17 +265,12 @@ void bn_safetensors_close(struct bn_safetensors *st)
     *st = (struct bn_safetensors){0};
 }
 
+static int has_name(const void *name, const void *tensor)
+{
+    return strcmp(name, ((const struct bn_st_tensor *)tensor)->name);
+}
+
 const struct bn_st_tensor *bn_safetensors_find(const struct bn_safetensors *st, const char *name)
 {
-    struct bn_st_tensor key = {.name = (char *)(uintptr_t)name};
-    for (size_t low = 0, high = st->n; low < high;) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(st->tensors[middle].name, key.name);
-        if (order == 0) return &st->tensors[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    return st->n > 0 ? bsearch(name, st->tensors, st->n, sizeof *st->tensors, has_name) : NULL;
 }

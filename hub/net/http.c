@@ -216,14 +216,10 @@ void bn_http_call_close(struct bn_http_call *call)
     bn_free(call);
 }
 
-const struct bn_http_result *bn_http_call_result(const struct bn_http_call *call)
+const struct bn_http_result *bn_http_call_result(const struct bn_http_call *call, void **user)
 {
+    *user = call->request.user;
     return &call->result;
-}
-
-void *bn_http_call_user(const struct bn_http_call *call)
-{
-    return call->request.user;
 }
 
 /* Errors that another attempt cannot fix: certificates, protocols. */

@@ -74,8 +74,8 @@ BN_MUST_CHECK bn_status bn_http_start(struct bn_http *http, const struct bn_http
 /* Runs all calls for at most wait_ms, or until one ends, whose handle is then in *ended (else NULL). */
 BN_MUST_CHECK bn_status bn_http_poll(struct bn_http *http, unsigned wait_ms, struct bn_http_call **ended,
                                      bn_error *err);
-const struct bn_http_result *bn_http_call_result(const struct bn_http_call *call);
-void *bn_http_call_user(const struct bn_http_call *call);
+/* *user: that of its request. */
+const struct bn_http_result *bn_http_call_result(const struct bn_http_call *call, void **user);
 /* Ends a call that runs, and releases it. */
 void bn_http_call_close(struct bn_http_call *call);
 

@@ -550,19 +550,12 @@ static bn_status rename_part(struct bn_pieces *p, const char *to, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_pieces_finish(struct bn_pieces *p, bn_error *err)
+bn_status bn_pieces_finish(struct bn_pieces *p, const char *suffix, bn_error *err)
 {
-    bn_status status = rename_part(p, p->path, err);
-    bn_pieces_close(p);
-    return status;
-}
-
-bn_status bn_pieces_discard(struct bn_pieces *p, bn_error *err)
-{
-    char bad[MAX_PATH + 16];
+    char to[MAX_PATH + 16];
     stop_thread(p);
-    snprintf(bad, sizeof bad, "%s.bad", p->path);
-    bn_status status = rename_part(p, bad, err);
+    snprintf(to, sizeof to, "%s%s", p->path, suffix);
+    bn_status status = rename_part(p, to, err);
     bn_pieces_close(p);
     return status;
 }

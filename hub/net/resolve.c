@@ -190,11 +190,10 @@ static const char *setting(const char *variable)
 static bn_status keep_token(struct bn_hub_server *server, const char *text, const char *from, bn_error *err)
 {
     size_t n = strcspn(text, " \t\r\n");
+    bool good = n < sizeof server->token && text[n + strspn(text + n, " \t\r\n")] == '\0';
     for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < 0x21 || (unsigned char)text[i] > 0x7E)
-            return bn_fail(err, BN_ERR_ARG, "%s is not a token (one printable word)", from);
-    if (n >= sizeof server->token || text[n + strspn(text + n, " \t\r\n")] != '\0')
-        return bn_fail(err, BN_ERR_ARG, "%s is not a token (one printable word)", from);
+        good = good && (unsigned char)text[i] >= 0x21 && (unsigned char)text[i] <= 0x7E;
+    if (!good) return bn_fail(err, BN_ERR_ARG, "%s is not a token (one printable word)", from);
     memcpy(server->token, text, n);
     server->token[n] = '\0';
     return BN_OK;

@@ -368,8 +368,9 @@ static bn_status ended_by_status(struct job *job, struct stream *s, const struct
 
 static bn_status ended(struct job *job, struct bn_http_call *call, bn_error *err)
 {
-    struct stream *s = bn_http_call_user(call);
-    struct bn_http_result r = *bn_http_call_result(call);
+    void *user;
+    struct bn_http_result r = *bn_http_call_result(call, &user);
+    struct stream *s = user;
     long status = r.answer.status;
     bn_http_call_close(call);
     s->call = NULL;
@@ -480,7 +481,7 @@ static bn_status fetch_right(struct job *job, bn_error *err)
     if (strcmp(job->sha256, job->t->digest) == 0) return BN_OK;
     struct bn_pieces *pieces = job->pieces;
     job->pieces = NULL;
-    BN_TRY(bn_pieces_discard(pieces, err));
+    BN_TRY(bn_pieces_finish(pieces, ".bad", err));
     return bn_hint(bn_fail_in(err, BN_ERR_INTEGRITY, job->t->path, "sha256 is %.16s..., expected %.16s...",
                               job->t->digest, job->sha256),
                    err, "the bytes are kept as .bad; check that the digest is of this version of the file");
@@ -496,7 +497,7 @@ static bn_status run(struct job *job, bn_error *err)
     struct bn_pieces *pieces = job->pieces;
     job->t->final_size = job->origin.size;
     job->pieces = NULL;
-    BN_TRY(bn_pieces_finish(pieces, err));
+    BN_TRY(bn_pieces_finish(pieces, "", err));
     (void)tell(job, BN_TRANSFER_DONE, 0, 0, NULL);
     return BN_OK;
 }

@@ -161,9 +161,7 @@ BN_MUST_CHECK bn_status bn_pieces_set_size(struct bn_pieces *pieces, uint64_t si
 
 /* All pieces are done: waits for the thread, gives the digest of the file. */
 BN_MUST_CHECK bn_status bn_pieces_digest(struct bn_pieces *pieces, char sha256[BN_SHA256_HEX], bn_error *err);
-/* Flushes, renames to the final path, flushes the folder, removes the journal; closes. */
-BN_MUST_CHECK bn_status bn_pieces_finish(struct bn_pieces *pieces, bn_error *err);
-/* Renames to <path>.bad and removes the journal; closes. */
-BN_MUST_CHECK bn_status bn_pieces_discard(struct bn_pieces *pieces, bn_error *err);
+/* Flushes, renames to <path><suffix>, which is "" for the final path, flushes the folder, removes the journal; closes. */
+BN_MUST_CHECK bn_status bn_pieces_finish(struct bn_pieces *pieces, const char *suffix, bn_error *err);
 
 #endif

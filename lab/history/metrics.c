@@ -43,6 +43,7 @@ static const struct {
     /* sizes */
     {"bytes_per_token", "bytes", SAME},
     {"kv_bytes_per_token", "bytes", SAME},
+    {"exchange_bytes_per_token", "bytes", SAME},
     {"kv_bytes", "bytes", SAME},
     {"scratch_bytes", "bytes", SAME},
     {"handle_bytes", "bytes", SAME},
@@ -65,10 +66,14 @@ static const struct {
     {"bytes_per_second", "bytes/s", NEITHER},
     {"limit_ns_per_token", "ns", NEITHER},
     {"share_of_bandwidth", "1", NEITHER},
+    {"cache_hit_rate", "1", NEITHER},
     {"disturbed", "1", NEITHER},
     {"fairness", "1", NEITHER},
     {"time_by_calloc", "1", NEITHER},
+    {"memory_utilisation", "1", NEITHER},
+    {"pool_efficiency", "1", NEITHER},
     {"wait_ns_per_step", "ns", NEITHER},
+    {"exchange_ns_per_token", "ns", NEITHER},
     {"loss", "nats/token", NEITHER},
     {"peak_flop_per_second", "FLOP/s", NEITHER},
 };

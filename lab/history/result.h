@@ -26,9 +26,10 @@ struct bn_result {
     struct bn_series_list series;
 };
 
-/* Takes the document over, also on failure. Besides documents of the schemas bn.bench/1 and bn.profile/1 it
- * understands lists of point values, {"baselines": {PLATFORM: {IMPLEMENTATION: {METRIC: NUMBER}}}}, whose
- * series have the test "PLATFORM IMPLEMENTATION". BN_ERR_FORMAT for anything else. */
+/* Takes the document over, also on failure. Besides documents of the schemas bn.bench/1, bn.profile/1 and
+ * bn.crossval/1 (of bn-crossval bench) it understands lists of point values,
+ * {"baselines": {PLATFORM: {IMPLEMENTATION: {METRIC: NUMBER}}}}, whose series have the test
+ * "PLATFORM IMPLEMENTATION". BN_ERR_FORMAT for anything else. */
 BN_MUST_CHECK bn_status bn_result_parse(struct bn_result *out, bn_json *document, bn_error *err);
 /* The same from a file; "-" is standard input. */
 BN_MUST_CHECK bn_status bn_result_read(struct bn_result *out, const char *path, bn_error *err);

@@ -97,58 +97,93 @@ void bn_clock_measure(struct bn_clock_facts *out, bn_clock_fn clock, void *arg, 
 
 /* ---- energy ----
  *
- * A package is a folder with one colon in its name, intel-rapl:0 (also on AMD); its parts, intel-rapl:0:1, are included in it. */
+ * A package is a folder with one colon in its name, intel-rapl:0 (also on AMD), whose file name says "package-0". Its parts,
+ * intel-rapl:0:1, are included in it. Not counted: "psys", which includes the packages, and the same package in another
+ * folder (intel-rapl-mmio:0). */
 
-static bool read_number(const char *root, const char *zone, const char *name, uint64_t *out)
+#define FOLDER "/sys/class/powercap"
+
+const char *bn_energy_folder(void)
 {
-    char path[1024], text[32], *end;
-    snprintf(path, sizeof path, "%s/%s/%s", root, zone, name);
-    if (!bn_machine_line(path, text, sizeof text)) return false;
+    const char *asked = getenv("BN_POWERCAP");
+    return asked != NULL && asked[0] != '\0' ? asked : FOLDER;
+}
+
+struct package {
+    char folder[64], name[32];
+};
+
+static bool read_line(const struct package *p, const char *name, char *out, size_t room)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s/%s", bn_energy_folder(), p->folder, name);
+    return bn_machine_line(path, out, room);
+}
+
+static bool read_number(const struct package *p, const char *name, uint64_t *out)
+{
+    char text[32], *end;
+    if (!read_line(p, name, text, sizeof text)) return false;
     *out = strtoull(text, &end, 10);
     return end != text;
 }
 
-static bool is_package(const char *name)
+static int descending(const void *a, const void *b)
 {
-    const char *colon = strchr(name, ':');
-    return colon != NULL && strchr(colon + 1, ':') == NULL;
+    return -strcmp(a, b);
 }
 
-static int ascending(const void *a, const void *b)
+/* The packages, each once: intel-rapl:0 comes before intel-rapl-mmio:0. */
+static size_t list_packages(struct package list[BN_ENERGY_ZONES], DIR *from)
 {
-    return strcmp(a, b);
+    size_t n_folders = 0, n = 0;
+    for (struct dirent *entry; n_folders < BN_ENERGY_ZONES && (entry = readdir(from)) != NULL;) {
+        const char *colon = strchr(entry->d_name, ':');
+        if (colon != NULL && strchr(colon + 1, ':') == NULL && strlen(entry->d_name) < sizeof list->folder)
+            snprintf(list[n_folders++].folder, sizeof list->folder, "%s", entry->d_name);
+    }
+    if (n_folders > 0) qsort(list, n_folders, sizeof *list, descending); /* readdir has no order */
+    for (size_t i = 0; i < n_folders; i++) {
+        struct package p = list[i];
+        bool counts = read_line(&p, "name", p.name, sizeof p.name) && strncmp(p.name, "package", 7) == 0;
+        for (size_t k = 0; k < n; k++)
+            counts = counts && strcmp(list[k].name, p.name) != 0;
+        if (counts) list[n++] = p;
+    }
+    return n;
 }
 
-void bn_energy_read(struct bn_energy *out, const char *root)
+void bn_energy_read(struct bn_energy *out)
 {
-    char names[BN_ENERGY_ZONES][64];
-    size_t n = 0;
+    struct package list[BN_ENERGY_ZONES];
     *out = (struct bn_energy){.why = "no powercap folder"};
-    DIR *folder = opendir(root);
-    if (folder == NULL) return;
-    for (struct dirent *entry; n < BN_ENERGY_ZONES && (entry = readdir(folder)) != NULL;)
-        if (is_package(entry->d_name) && strlen(entry->d_name) < sizeof names[0])
-            snprintf(names[n++], sizeof names[0], "%s", entry->d_name);
-    closedir(folder);
-    qsort(names, n, sizeof names[0], ascending); /* readdir has no order */
+    DIR *from = opendir(bn_energy_folder());
+    if (from == NULL) return;
+    size_t n = list_packages(list, from);
+    closedir(from);
     snprintf(out->why, sizeof out->why, "no package has a counter");
     for (size_t i = 0; i < n; i++) {
+        (void)read_number(&list[i], "max_energy_range_uj", &out->range[i]);
         errno = 0;
-        if (read_number(root, names[i], "energy_uj", &out->uj[out->n]))
-            out->n++;
-        else if (errno == EACCES)
-            snprintf(out->why, sizeof out->why, "the counters are readable by root only");
+        if (read_number(&list[i], "energy_uj", &out->uj[i])) continue;
+        if (errno == EACCES)
+            snprintf(out->why, sizeof out->why,
+                     "the counter of %s is readable by root only: sudo chmod a+r %.80s/*/energy_uj",
+                     list[i].name, bn_energy_folder());
+        return; /* the sum of the others would not be that of the machine */
     }
-    if (out->n > 0) out->why[0] = '\0';
+    out->n = n;
+    if (n > 0) out->why[0] = '\0';
 }
 
 double bn_energy_since(const struct bn_energy *then, const struct bn_energy *now)
 {
-    double joules = 0;
+    uint64_t uj = 0;
     if (then->n == 0 || then->n != now->n) return (double)NAN;
     for (size_t i = 0; i < now->n; i++) {
-        if (now->uj[i] < then->uj[i]) return (double)NAN;
-        joules += (double)(now->uj[i] - then->uj[i]) / 1e6;
+        uint64_t a = then->uj[i], b = now->uj[i], range = now->range[i];
+        if (range > 0 ? a > range || b > range : b < a) return (double)NAN;
+        uj += b >= a ? b - a : range - a + b;
     }
-    return joules;
+    return (double)uj / 1e6;
 }

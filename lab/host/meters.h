@@ -31,18 +31,21 @@ void bn_clock_measure(struct bn_clock_facts *out, bn_clock_fn clock, void *arg, 
 
 /* ---- energy of processor packages. Without counters there is no figure: power is never assumed. ---- */
 
-#define BN_ENERGY_ROOT "/sys/class/powercap"
-#define BN_ENERGY_ZONES 8u
+#define BN_ENERGY_ZONES 16u
 
 struct bn_energy {
-    size_t n;                     /* packages with a readable counter */
-    uint64_t uj[BN_ENERGY_ZONES]; /* counters in microjoules */
-    char why[96];                 /* why n is 0 */
+    size_t n;                        /* packages; 0 unless the counters of all of them can be read */
+    uint64_t uj[BN_ENERGY_ZONES];    /* counters in microjoules, */
+    uint64_t range[BN_ENERGY_ZONES]; /* which begin again after this one; 0: not known */
+    char why[192];                   /* why n is 0 */
 };
 
-/* Reads the counters in the folder root. */
-void bn_energy_read(struct bn_energy *out, const char *root);
-/* Joules of all packages between two readings; NaN without counters, or when one of them started again. */
+/* The folder with the counters: BN_POWERCAP, which tests set, else /sys/class/powercap. */
+const char *bn_energy_folder(void);
+/* Reads the counters in it. */
+void bn_energy_read(struct bn_energy *out);
+/* Joules of all packages between two readings. NaN without counters, and when one is beyond its range, or less than before
+ * without a range. */
 double bn_energy_since(const struct bn_energy *then, const struct bn_energy *now);
 
 #endif

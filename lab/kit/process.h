@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Running a program: its start, its pipes, a wait with a deadline, its end. bn_process_run does all of it;
- * lab/kit/child.h talks to a program while it runs.
+ * Running a program to its end; lab/kit/child.h talks to one while it runs.
  */
 #ifndef BN_KIT_PROCESS_H
 #define BN_KIT_PROCESS_H
@@ -53,8 +52,6 @@ BN_MUST_CHECK bn_status bn_process_await(struct bn_process *out, pid_t pid, uint
 /* "ended with status 3", "was ended by signal 11", "ran into the time limit". */
 void bn_process_describe(char *text, size_t room, const struct bn_process *process);
 
-/* ---- step by step ---- */
-
 /* Starts argv (ends with NULL; argv[0] is looked for in PATH) with fds as its descriptors 0 to 2, leader of a
  * process group of its own, no signal blocked or ignored. prepare, unless it is NULL, is called when the process is
  * there and has not become the program yet; what it returns, if not 0, ends the process. Returns 0, or the errno of
@@ -64,37 +61,6 @@ void bn_process_describe(char *text, size_t room, const struct bn_process *proce
  * and Linux would count our peak as the new process's. */
 int bn_spawn(pid_t *pid, const char *const *argv, const int fds[3], int (*prepare)(void *user, pid_t pid),
              void *user);
-
-/* A program that runs, and our ends of its pipes (non-blocking; -1 when closed). BN_NOT_RUNNING starts one.
- */
-struct bn_running {
-    pid_t pid;  /* 0: not started, or reaped */
-    int handle; /* pidfd: readable when the program has ended */
-    int fds[3]; /* its standard input, output and error */
-    bool (*cancelled)(void);
-    /* While bn_running_wait waits, it reads from fds[first_read..2] and passes on what came. */
-    int first_read;
-    void (*on_read)(void *user, int fd, const char *bytes, size_t n);
-    void *user;
-    int wait_status;     /* valid after bn_running_end */
-    struct rusage usage; /* likewise */
-};
-#define BN_NOT_RUNNING .handle = -1, .fds = {-1, -1, -1}
-
-/* Starts argv. files[i] is what the program has as descriptor i; NULL: a pipe. Whatever it returns,
- * bn_running_release has to follow. */
-BN_MUST_CHECK bn_status bn_running_start(struct bn_running *r, const char *const *argv,
-                                         const char *const files[3], bn_error *err);
-/* Waits for events (of poll(2)) on fd, e.g. POLLIN on the handle for the program's end, until the clock
- * (bn_clock_ns) reaches deadline; *ready is then false. BN_ERR_CANCELLED when cancelled returns true. */
-BN_MUST_CHECK bn_status bn_running_wait(struct bn_running *r, int fd, short events, uint64_t deadline,
-                                        bool *ready, bn_error *err);
-/* Passes on what is ready in pipe i. */
-void bn_running_read(struct bn_running *r, int i);
-/* Kills what is left of the process group, and reaps the program. */
-void bn_running_end(struct bn_running *r);
-/* The same, and closes everything. */
-void bn_running_release(struct bn_running *r);
 
 /* ---- where the running program lies, and the programs next to it ---- */
 

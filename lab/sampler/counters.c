@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <math.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -31,6 +32,7 @@ static const struct {
     {"all-cpus", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, false, true},
     {"cycles", "cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false, false},
     {"instructions", "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, false, false},
+    {"cache-references", "references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES, false, false},
     {"cache-misses", "misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, false, false},
 };
 _Static_assert(BN_ARRAY_LEN(EVENTS) == BN_PERF_EVENTS, "each event");
@@ -64,6 +66,8 @@ int bn_perf_event_open(enum bn_perf_event event, bool inherit, bn_error *why)
     struct perf_event_attr attr = {.type = EVENTS[event].type,
                                    .size = sizeof attr,
                                    .config = EVENTS[event].config,
+                                   .read_format =
+                                       PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
                                    .exclude_kernel = !EVENTS[event].kernel,
                                    .exclude_hv = 1,
                                    .inherit = inherit};
@@ -71,6 +75,26 @@ int bn_perf_event_open(enum bn_perf_event event, bool inherit, bn_error *why)
     int fd = (int)syscall(SYS_perf_event_open, &attr, all ? -1 : 0, all ? 0 : -1, -1, PERF_FLAG_FD_CLOEXEC);
     if (fd < 0) (void)bn_perf_refuse(why, errno, EVENTS[event].kernel);
     return fd;
+}
+
+bool bn_perf_event_read(struct bn_perf_count *out, int fd)
+{
+    _Static_assert(sizeof *out == 3 * sizeof(uint64_t), "as the kernel writes it");
+    return fd >= 0 && read(fd, out, sizeof *out) == (ssize_t)sizeof *out;
+}
+
+double bn_perf_event_since(const struct bn_perf_count *then, const struct bn_perf_count *now,
+                           const char **why)
+{
+    uint64_t value = now->value - then->value, enabled = now->enabled_ns - then->enabled_ns,
+             running = now->running_ns - then->running_ns;
+    if (now->value < then->value || now->enabled_ns < then->enabled_ns || now->running_ns < then->running_ns)
+        *why = "the counter went back";
+    else if (running == 0)
+        *why = "the counter never ran: other events took the processor's counters (as the NMI watchdog does)";
+    else
+        return (double)value * fmax(1, (double)enabled / (double)running);
+    return (double)NAN;
 }
 
 void bn_perf_event_try(struct bn_record_trial *out, enum bn_perf_event event)
@@ -85,8 +109,9 @@ void bn_perf_event_try(struct bn_record_trial *out, enum bn_perf_event event)
         return;
     }
     work();
-    out->works =
-        read(fd, &out->samples, sizeof out->samples) == (ssize_t)sizeof out->samples && out->samples > 0;
+    struct bn_perf_count count = {0};
+    out->works = bn_perf_event_read(&count, fd) && count.value > 0;
+    out->samples = count.value;
     out->cpu_ns = bn_clock_thread_cpu_ns() - begin;
     if (!out->works) snprintf(out->why, sizeof out->why, "the event opens, but counts nothing");
     close(fd);

@@ -81,4 +81,4 @@ says 1 'a run that takes too long' 'the command exceeded --timeout 1 s' cmd -r 2
 says 3 'a program that is not there' 'nothing-like-it' cmd -- nothing-like-it
 says 2 'no command' 'missing|expected' cmd -r 2
 says 2 'a pattern without a group' 'no \(group\)' cmd --extract 'x=y' -- true
-says 4 'output that is no document' 'not a bn-bench document' cmd -r 2 --series -- echo hello
+says 4 'output without a document' 'not a bn-bench document' cmd -r 2 --series -- echo hello

@@ -125,7 +125,7 @@ config 'framework:' '  timeout_seconds: 100' 'inference:' "  models: [built-in, 
     "  made: run -p 0 -n 2 -t 1 -r 2 -m $tmp/made/nano-bitnet-b1.58-i2_s-42.gguf" \
     '  each: run -m MODEL -p 0 -n "2" -t 1 -r 2' \
     "  mine: cmd -r 3 --name mine --extract 'rate=rate ([0-9]+):higher' -- echo 'rate  7' 'rate 7'" \
-    '  reference: crossval bench --ref bn -p 4 -n 2 --reps 2' \
+    '  reference: crossval bench --ref bn -p 4 -n 2 --reps 2 --positions 0' \
     '  set?: run --isa neon -p 0 -n 2 -r 2' '  suite?: run -m /nowhere/model.gguf'
 suite --dry-run "$tmp/suite.yaml" >"$tmp/plan"
 check 'a case is a command of bn-bench' has "$tmp/plan" "^bn-bench run --json -p 0 -n 2 -t 1 -r 2 -m $tmp/made/.*>made.json$"
@@ -140,7 +140,7 @@ status 0 'a suite of cases runs' suite -q -o "$tmp/cases" "$tmp/suite.yaml"
 cp "$tmp/tap" "$tmp/first"
 check 'a step is done' has "$tmp/first" '^\[1/8\] make +done in '
 check 'an instruction set that is not there is skipped' has "$tmp/first" "^\[7/8\] set +($skipped)"
-check 'a file, too, with the reason' has "$tmp/first" '^\[8/8\] suite +skipped: /nowhere/model.gguf: cannot open'
+check 'a file, too, with the reason' has "$tmp/first" '^\[8/8\] suite~2 +skipped: /nowhere/model.gguf: cannot open'
 check 'each case has a row' has "$tmp/first" '^each nano-llama-i2_s-42 +[0-9.]+ k '
 check 'the document of all has the medians' python3 - "$tmp/cases/suite.json" <<'PY'
 import json, sys
@@ -159,16 +159,31 @@ sed -i '/make:/d' "$tmp/suite.yaml"
 suite -q -o "$tmp/cases" "$tmp/suite.yaml" >"$tmp/third"
 check 'a model that changed is measured again' has "$tmp/third" '\] made +(measured|FAILED)'
 sed 's/suite?:/suite:/' "$tmp/suite.yaml" >"$tmp/failed.yaml"
-says 1 'without ? what is missing fails' '\] suite +FAILED: /nowhere' suite -q -o "$tmp/cases" "$tmp/failed.yaml"
+says 1 'without ? what is missing fails' '\] suite~2 +FAILED: /nowhere' suite -q -o "$tmp/cases" "$tmp/failed.yaml"
 config 'cases:' '  bad?: cmd -r 1 --warmup 0 -- false'
-says 1 'a failure that is no lack fails with ?, too' 'bad +FAILED: .*failed with status 1' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
-config 'cases:' '  peer?: crossval bench --ref no-such-engine -p 4 -n 2 --reps 2'
+says 1 'a negative result fails with ?, too' 'bad +FAILED: .*failed with status 1' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
+config 'cases:' '  peer?: crossval bench --ref no-such-engine -p 4 -n 2 --reps 2 --positions 0'
 says 0 'a reference that is not set up is skipped' 'peer +skipped: no-such-engine: not found' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
+mkdir "$tmp/same" && cp "$nano" "$tmp/same"
+config 'inference:' "  models: [$nano, $tmp/same/${nano##*/}]" 'cases:' "  text: [run -p 0 -n 2 -t 1 -r 2 --score $tmp/text -m MODEL]"
+head -c 300 fixtures/validation.txt >"$tmp/text"
+status 0 'files of one name are two parts' suite -q -o "$tmp/text.d" "$tmp/suite.yaml"
+check 'each has a document' test -s "$tmp/text.d/text-nano-bitnet-i2_s-42~2.json"
+suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
+check 'both are reused' equal "$(grep -c reused "$tmp/again")" 2
+head -c 200 fixtures/validation.txt >"$tmp/text"
+suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
+check 'unless a file that an argument names changed' equal "$(grep -c reused "$tmp/again")" 0
+sed -Ei 's/"used_cpus": [0-9.e+-]+/"used_cpus": 1.9/' "$tmp/text.d/"text-*.json
+suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
+check 'a suite of contended documents is contended' has "$tmp/text.d/suite.json" '"result_class": "contended"'
+config 'cases:' '  late?: cmd -r 1 -- sleep 300' 'framework:' '  timeout_seconds: 1'
+says 0 'a time limit skips, too' 'late +skipped: ran into the time limit' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 config 'cases:' '  gone?: nothing here'
 says 0 'a program that is not there is skipped' 'gone +skipped: there is no program bn-nothing' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 refused 'a quote that is open' 'line 2: cases.x: .* is not closed' 'cases:' "  x: run -p 'a"
 refused 'an option that a command does not have' "line 2: cases.x: unknown option '--n-promt'" 'cases:' '  x: run --n-promt 4'
-refused 'a target that is no number' "line 2: targets.peak_memory_mib: --target 'memory<=lessMiB'" 'targets:' '  peak_memory_mib: less'
+refused 'a target without a number' "line 2: targets.peak_memory_mib: --target 'memory<=lessMiB'" 'targets:' '  peak_memory_mib: less'
 refused 'a section in a case' 'line 3: nested too deep' 'cases:' '  x:' '    y: run'
 config 'framework:' '  parts: [limits, score, serve, train, crossval]' 'hardware:' '  threads: 1' '  price_per_hour: 0.5' \
     'inference:' "  models: $nano"
@@ -227,7 +242,7 @@ says 4 'a target without a measurement' 'targets.first_token_ms needs the part r
 # ---- the table of a machine ----
 
 says 0 'the suite of a machine is valid' '^bn-bench run --json -m .* --isa avx2 >avx2.json$' suite --dry-run baselines/machine.yaml
-config 'cases:' "  one: run -p 4 -n 2 -t 1 -r 2 -m $nano" '  two?: run --isa neon -m /nowhere' '  three?: crossval bench --ref bn -p 4 -n 2 --reps 2'
+config 'cases:' "  one: run -p 4 -n 2 -t 1 -r 2 -m $nano" '  two?: run --isa neon -m /nowhere' '  three?: crossval bench --ref bn -p 4 -n 2 --reps 2 --positions 0'
 export BN_BASELINES=$tmp/base BN_MACHINE_OUT=$tmp/machine
 status 0 'ci/machine.sh measures, and writes the page' ci/machine.sh "$tmp/suite.yaml"
 kept=$(ls "$tmp"/base/*/machine/suite.json)

@@ -54,6 +54,9 @@ run 0 "memory: latency" "${quick[@]}" --filter 'latency 4 KiB'
 has '^latency 4 KiB +[0-9.]+ ns ' "a chain of loads"
 run 0 "memory: what a session holds" "${quick[@]}" --filter tags
 has '^tags session .* = the [0-9.]+ MiB counted' "its parts are the whole"
+has '^tags use +128 tokens touch 100.0 % of KV, [0-9.]+ % of scratch; [1-9][0-9.]+ % of the heap' "a small context is used whole"
+says 0 "memory: a context that is not used" 'touch [1-4]?[0-9]\.[0-9] % of KV' "$bench" memory --min-time 0 -t 1 -q --filter tags
+says 0 "memory: both are series" '"metric": "memory_utilisation"' "$bench" "${quick[@]}" --filter tags --json
 run 0 "memory: leaks" "${quick[@]}" --filter leaks
 has '^leaks +none$' "none are found"
 run 0 "memory: fragmentation" "${quick[@]}" --filter fragmentation
@@ -77,6 +80,8 @@ run 0 "quant: one format" "${small[@]}" --filter TQ1_0
 for operation in quantise dequantise; do
     has "^$operation TQ1_0 16x256 plain t=1 +[0-9.]+ [mun]?s " "$operation"
 done
+run 0 "quant: the scale alone" "${small[@]}" --filter calibrate
+check "is timed once for a shape" equal "$(grep -cE '^calibrate I2_S 16x256 plain t=1 +[0-9.]+ [mun]?s ' "$tmp/out")" 1
 run 0 "quant: a kernel of every instruction set" "${small[@]}" --isa all --filter F16
 has '^quantise F16 16x256 f32_to_f16_ref t=1 ' "the reference is one"
 run 0 "quant: what formats preserve" "${small[@]}" --filter quality

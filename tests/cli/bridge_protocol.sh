@@ -60,6 +60,8 @@ check_open() {
     if can logits; then least=4; else least=0; fi # 0: unknown
     checks "n_vocab" at_least "$n_vocab" $least
     checks "n_ctx" at_least "$(member n_ctx)" $least
+    checks "open again" good "\"op\": \"open\", \"model\": \"$model\", \"threads\": 1"
+    checks "gives the same model" equal "$(member n_vocab)" "$n_vocab"
 }
 
 tokens_of() { printf '%s' "$answer" | grep -oE '"tokens": *\[[^]]*\]' | tr -cd '0-9,'; }

@@ -86,7 +86,7 @@ bench --json "${trained[@]}" --ref "$(canned '["bench"]' ',"open_ns":null' "$tim
 check "bench: what it cannot know is null, with the reason" equal \
     "$? $(grep -cE '"(load_ns|peak_rss_bytes)": (null|"the reference cannot know it")' "$tmp/null.json")" "0 4"
 says 1 "bench: one that fails" 'has a vocabulary of 5,' bench --ref tests/protocol/toy_reference.sh --reps 2
-says 1 "bench: an answer without times" 'its answer to bench has no prompt_ns' bench "${trained[@]}" --ref "$(canned '["bench"]' '' ',"prompt_ns":0')"
+says 1 "bench: an answer without times" '"ns_per_token": "its answer to bench has no prompt_ns' bench --json "${trained[@]}" --ref "$(canned '["bench"]' '' ',"prompt_ns":0')"
 
 # The memory is that of all processes of the reference: this one has 64 MiB in a child.
 printf 'import time\nx = bytearray(64 << 20)\nopen("%s", "w").write("x")\ntime.sleep(1000)\n' "$tmp/held" >"$tmp/hold.py"
@@ -99,6 +99,8 @@ import json, sys
 series = json.load(open(sys.argv[1]))["series"]
 assert next(s for s in series if s["test"].startswith("process") and "two.sh" in s["test"])["samples"][0] > 64 << 20
 END
+
+lacks "bn-bench report: a bench without a text says nothing of agreement" 'no_data|engines agree' "$out/bn-bench" report "$tmp/two.json"
 
 # Agreement is a series like others: a baseline that was saved with a sound reference finds one that computes something else.
 # shellcheck disable=SC2016 # the script expands it
@@ -127,6 +129,13 @@ says 0 "as a page, too" 'reference bn --isa ref' "$out/bn-bench" report --format
 "$xval" ladder --json --tokens 1,2,3 --ref oracle --ref 'oracle --fault silu' >"$tmp/ladder.json"
 says 0 "bn-bench report shows a ladder: agreement" '^. ladder . oracle . agree . - . [0-9.]+e-' "$out/bn-bench" report --format markdown "$tmp/ladder.json"
 says 0 "and difference" 'differ .*ffn_act of layer 0' "$out/bn-bench" report "$tmp/ladder.json"
+head -n 1 fixtures/prompts.jsonl >"$tmp/prompts.jsonl"
+"$xval" sweep --json --prompts "$tmp/prompts.jsonl" --ref oracle -n 2 >"$tmp/sweep.json"
+status 0 "a bench, a ladder and a sweep are one page" "$out/bn-bench" report --format html -o "$tmp/page.html" \
+    "$tmp/bench.json" "$tmp/ladder.json" "$tmp/sweep.json"
+check "with engines, and a row for each reference and prompt" equal \
+    "$(grep -c '<h2 id="engines">' "$tmp/page.html") $(grep -oE '(bench|ladder|sweep).json: (bench|ladder|speaker)<' "$tmp/page.html" | sort | uniq -c | tr -s ' \n' ' ')" \
+    '1  1 bench.json: bench< 2 ladder.json: ladder< 1 sweep.json: speaker< '
 echo '{"schema": "bn.crossval/1", "references": []}' >"$tmp/empty.json"
 says 1 "a ladder without references fails for want of data" 'nothing was compared' "$out/bn-bench" report "$tmp/empty.json"
 says 2 "bench: no reference" 'no reference is given' "$xval" bench

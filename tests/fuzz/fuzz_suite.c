@@ -19,22 +19,16 @@ static void read_yaml(const char *text, size_t n)
     bn_yaml_release(&yaml);
 }
 
-/* A part of bn-bench, which has more commands. */
-static const struct bn_command COMMANDS[] = {{.name = "run",
-                                              .summary = "",
-                                              .synopsis = "",
-                                              .options = {bn_bench_run_options},
-                                              .json = true,
-                                              .run = bn_bench_run},
-                                             {.name = "memory",
-                                              .summary = "",
-                                              .synopsis = "",
-                                              .options = {bn_bench_memory_options},
-                                              .json = true,
-                                              .run = bn_bench_memory},
-                                             {0}};
+/* The first command of bn-bench. */
+static const struct bn_command RUN[] = {{.name = "run",
+                                         .summary = "",
+                                         .synopsis = "",
+                                         .options = {bn_bench_run_options},
+                                         .json = true,
+                                         .run = bn_bench_run},
+                                        {0}};
 static const struct bn_program PROGRAM = {
-    .name = "bn-bench", .commands = COMMANDS, .bytes = sizeof(struct bn_bench_options)};
+    .name = "bn-bench", .commands = RUN, .bytes = sizeof(struct bn_bench_options)};
 
 static void read_plan(const char *path)
 {

@@ -8,8 +8,10 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "model/model.h"
+#include "mpi/ranks.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"
+#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
@@ -18,8 +20,9 @@ bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
     if (threads->n == 0) {
         threads->list = bn_alloc(2, sizeof *threads->list);
         if (threads->list == NULL) return bn_nomem(err);
-        threads->list[threads->n++] = 1;
-        if (bn_team_cores() > 1) threads->list[threads->n++] = bn_team_cores();
+        bool ranks = bn_ranks_told() > 1;
+        threads->list[threads->n++] = ranks ? bn_cli_ranks_threads(0) : 1;
+        if (!ranks && bn_team_cores() > 1) threads->list[threads->n++] = bn_team_cores();
     }
     for (size_t i = 0; i < threads->n; i++) {
         unsigned n = threads->list[i];

@@ -38,7 +38,6 @@ struct bn_bench_options {
     uint64_t set_bytes;
     struct bn_texts shapes;
     const char *text;
-    uint32_t repeat;
     /* profile */
     uint32_t n_threads, n_batch, n_prompt, n_predict, pairs;
     const char *level, *graph, *pass, *code;
@@ -86,7 +85,7 @@ struct bn_bench_options {
         .env_too = "RAYON_NUM_THREADS", .help = "thread counts, e.g. 1,2 (default: 1 and all usable cores)", \
         BN_TO_LIST(struct bn_bench_options, threads, 0, 1024),                                               \
     }
-/* Fills an empty list of --threads with 1 and the number of usable cores. BN_ERR_UNSUPPORTED when this process
+/* Fills an empty list of --threads with 1 and the number of usable cores, of a rank with its part of the cores. BN_ERR_UNSUPPORTED when this process
  * cannot start as many threads. */
 BN_MUST_CHECK bn_status bn_bench_threads(struct bn_list *threads, bn_error *err);
 
@@ -122,6 +121,7 @@ void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *
     extern const struct bn_option bn_bench_##name##_options[]; \
     bn_status bn_bench_##name(struct bn_args *args, bn_error *err);
 BN_BENCH_COMMAND(run)
+bn_status bn_bench_run_follow(struct bn_args *args, bn_error *err); /* on the other ranks */
 BN_BENCH_COMMAND(limits)
 BN_BENCH_COMMAND(kernels)
 BN_BENCH_COMMAND(memory)

@@ -19,8 +19,6 @@
 #include "tools/bench/bench.h"
 #include "tools/cli/program/doctor.h"
 
-#define PAGES "/sys/kernel/mm/transparent_hugepage/enabled"
-
 const struct bn_option bn_bench_doctor_options[] = {BN_OPTION_REQUIRE, {0}};
 
 /* ---- clocks ---- */
@@ -90,6 +88,7 @@ static void check_noise(struct bn_doctor *d)
 /* ---- the machine ---- */
 
 #define CPUS "/sys/devices/system/cpu/"
+#define PAGES "/sys/kernel/mm/transparent_hugepage/enabled"
 
 /* Settings of the system: a file, the values that disturb nothing, the command that sets one. */
 static const struct setting {
@@ -101,6 +100,8 @@ static const struct setting {
     {"boost", CPUS "cpufreq/boost", "|0|", "echo 0 | sudo tee " CPUS "cpufreq/boost"},
     {"perf-events", "/proc/sys/kernel/perf_event_paranoid", "|-1|0|1|",
      "sudo sysctl kernel.perf_event_paranoid=1"},
+    {"huge-pages", PAGES, "|[always] madvise never|always [madvise] never|",
+     "echo madvise | sudo tee " PAGES},
 };
 
 static void check_settings(struct bn_doctor *d, const struct bn_machine *m)
@@ -124,7 +125,7 @@ static void check_settings(struct bn_doctor *d, const struct bn_machine *m)
 static void check_machine(struct bn_doctor *d, const struct bn_machine *m)
 {
     struct bn_energy energy;
-    bn_energy_read(&energy, BN_ENERGY_ROOT);
+    bn_energy_read(&energy);
     bn_doctor_put(d, BN_DOCTOR_IF(energy.n > 0), "energy",
                   m->hypervisor ? "measure on the host: guests are not given the counters"
                                 : "the intel_rapl drivers, and read permission on energy_uj",
@@ -142,10 +143,6 @@ static void check_machine(struct bn_doctor *d, const struct bn_machine *m)
 
 static void check_memory(struct bn_doctor *d)
 {
-    char line[256] = "no transparent_hugepage folder";
-    bool known = bn_machine_line(PAGES, line, sizeof line);
-    bn_doctor_put(d, BN_DOCTOR_IF(known && strstr(line, "[never]") == NULL), "huge-pages",
-                  known ? "echo madvise >" PAGES : "a kernel with CONFIG_TRANSPARENT_HUGEPAGE", "%s", line);
     bool reset = bn_machine_reset_peak_rss();
     bn_doctor_put(d, BN_DOCTOR_IF(reset), "peak-reset", "a kernel with CONFIG_PROC_PAGE_MONITOR",
                   reset ? "the peak memory of one measurement can be read" : "/proc/self/clear_refs: %s",

@@ -221,23 +221,6 @@ void bn_bench_bound_put(bn_json *object, const struct bn_bench_bound *bound)
 
 /* ---- output ---- */
 
-static const char *kind_name(enum bn_bench_limit_kind kind)
-{
-    return kind == BN_LIMIT_READ ? "read" : kind == BN_LIMIT_INT8 ? "int8" : "float";
-}
-
-static void put_row(struct bn_table *t, const struct bn_bench_limit *l)
-{
-    char size[BN_UNITS_ROOM];
-    bn_table_row(t, "");
-    if (l->kind == BN_LIMIT_READ)
-        bn_table_printf(t, "reads %s", bn_units_text(size, (double)l->set_bytes, "bytes"));
-    else
-        bn_table_printf(t, "%s, %s", l->kind == BN_LIMIT_INT8 ? "bytes" : "floats", l->kernels->isa);
-    bn_table_count(t, l->n_threads);
-    bn_table_value(t, l->rate, l->kind == BN_LIMIT_READ ? "bytes/s" : "MAC/s");
-}
-
 /* By threads, then reads before arithmetic, then by the size of the set. */
 static int by_threads(const void *a, const void *b)
 {
@@ -256,8 +239,16 @@ bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err)
     qsort(limits->list, limits->n, sizeof *limits->list, by_threads);
     for (size_t i = 0; i < limits->n; i++) {
         const struct bn_bench_limit *l = &limits->list[i];
+        char size[BN_UNITS_ROOM];
+        bool read = l->kind == BN_LIMIT_READ;
         if (l->rate <= 0) continue;
-        put_row(&t, l);
+        bn_table_row(&t, "");
+        if (read)
+            bn_table_printf(&t, "reads %s", bn_units_text(size, (double)l->set_bytes, "bytes"));
+        else
+            bn_table_printf(&t, "%s, %s", l->kind == BN_LIMIT_INT8 ? "bytes" : "floats", l->kernels->isa);
+        bn_table_count(&t, l->n_threads);
+        bn_table_value(&t, l->rate, read ? "bytes/s" : "MAC/s");
         bn_table_text(&t, l->instruction != NULL ? l->instruction : "");
     }
     return bn_bench_print_table(&t, err);
@@ -270,7 +261,7 @@ void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits)
         if (l->rate <= 0) continue;
         bool read = l->kind == BN_LIMIT_READ;
         bn_json *object = bn_json_add_object(array);
-        bn_json_put_string(object, "kind", kind_name(l->kind));
+        bn_json_put_string(object, "kind", read ? "read" : l->kind == BN_LIMIT_INT8 ? "int8" : "float");
         bn_json_put_u64(object, "threads", l->n_threads);
         if (read) {
             bn_json_put_u64(object, "set_bytes", l->set_bytes);

@@ -59,127 +59,75 @@ static void *room(struct bn_bench_work *w, size_t n, size_t each)
     return block;
 }
 
-/* Rows of T5 are packed from rows of codes, so that every byte is valid. */
-static void fill_t5(struct bn_bench_work *w, uint64_t *state)
-{
-    const struct bn_bench_case *c = w->c;
-    size_t row = c->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES, k = c->k / BN_I2S_BLOCK * BN_I2S_BLOCK;
-    unsigned char *codes = room(w, k / 4, 1);
-    for (size_t r = 0; !w->failed && r < c->rows; r++) {
-        fill_codes(codes, k / 4, state);
-        bn_kernels_ref.t5_pack(w->pool + r * row, codes, k);
-    }
-}
-
 static void fill_weights(struct bn_bench_work *w, uint64_t *state)
 {
     const struct bn_bench_case *c = w->c;
-    switch ((int)c->slot) {
-    case BN_KERNEL_T5_GEMV:
-        fill_t5(w, state);
-        break;
-    case BN_KERNEL_I8_GEMM:
+    size_t row = c->weights_bytes / c->rows, k = c->k / BN_I2S_BLOCK * BN_I2S_BLOCK;
+    if (c->slot == BN_KERNEL_T5_GEMV) { /* packed from codes, so that every byte is valid */
+        unsigned char *codes = room(w, k / 4, 1);
+        for (size_t r = 0; !w->failed && r < c->rows; r++) {
+            fill_codes(codes, k / 4, state);
+            bn_kernels_ref.t5_pack(w->pool + r * row, codes, k);
+        }
+    } else if (c->slot == BN_KERNEL_I8_GEMM) {
         fill_bytes(w->pool, c->weights_bytes, state);
-        break;
-    case BN_KERNEL_TERNARY_GEMV:
-    case BN_KERNEL_TERNARY_GEMM:
-        fill_codes(w->pool, codes_bytes(c), state);
-        fill_halves(w->pool + codes_bytes(c), (c->weights_bytes - codes_bytes(c)) / sizeof(uint16_t), state);
-        break;
-    default:
-        fill_halves(w->pool, c->weights_bytes / sizeof(uint16_t), state);
+    } else {
+        size_t codes = c->group > 0 ? codes_bytes(c) : 0;
+        fill_codes(w->pool, codes, state);
+        fill_halves(w->pool + codes, (c->weights_bytes - codes) / sizeof(uint16_t), state);
     }
     for (size_t i = 1; i < c->copies; i++)
         memcpy(w->pool + i * c->weights_bytes, w->pool, c->weights_bytes);
 }
 
-/* Rows of activations as quantize makes them; pairs of them are the planes of a vector of 16 bits. */
+/* Vectors as the engine quantises them: bytes; planes of 16 bits, with a step and a sum for each group; or both, for tiles whose
+ * activations have 8 bits. A pair of byte vectors is one of 16 bits for i8_gemm. */
 static void make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
 {
-    size_t k = w->c->k;
-    int8_t *q = room(w, n * k, 1);
+    const struct bn_bench_case *c = w->c;
+    bool grouped = c->form == BN_BENCH_WIDE || c->form == BN_BENCH_NARROW;
+    size_t k = c->k, groups = grouped ? k / c->group : 0;
+    int8_t *high = room(w, 2 * n * k, 1);
+    float *step = room(w, n * groups, sizeof *step);
+    int32_t *sum = room(w, n * groups, sizeof *sum);
     w->act = room(w, n, sizeof *w->act);
     w->x = room(w, k, sizeof *w->x);
     w->planes = room(w, (n + 1) / 2, sizeof *w->planes);
-    for (size_t j = 0; j < n && !w->failed; j++, q += k) {
+    for (size_t j = 0; j < n && !w->failed; j++, high += 2 * k, step += groups, sum += groups) {
         struct bn_act *act = &w->act[j];
+        int8_t *low = high + k;
         fill_floats(w->x, k, state);
-        *act = (struct bn_act){.q = q};
-        bn_kernels_ref.quantize(q, &act->scale, &act->total, w->x, k);
-        if (j % 2 == 1) w->planes[j / 2] = (struct bn_planes){w->act[j - 1].q, q};
-    }
-}
-
-/* Rows of activations for tiles with scales, of 16 or of 8 bits. */
-static void make_planes(struct bn_bench_work *w, size_t n, uint64_t *state)
-{
-    size_t k = w->c->k, group = w->c->group, groups = k / group;
-    int8_t *q = room(w, 2 * n * k, 1);
-    float *steps = room(w, n * groups, sizeof *steps);
-    int32_t *sums = room(w, n * groups, sizeof *sums), total;
-    w->act = room(w, n, sizeof *w->act);
-    w->x = room(w, k, sizeof *w->x);
-    for (size_t j = 0; j < n && !w->failed; j++) {
-        int8_t *high = q + 2 * j * k, *low = high + k;
-        float *step = steps + j * groups, scale = 1.0f;
-        int32_t *sum = sums + j * groups;
-        fill_floats(w->x, k, state);
-        if (w->c->form == BN_BENCH_NARROW) {
-            bn_kernels_ref.quantize(high, &scale, &total, w->x, k);
-            bn_kernels_ref.to_plane(low, sum, high, k, group);
-            high = NULL;
-        } else {
-            bn_kernels_ref.quantize16(high, low, step, sum, w->x, k, group);
+        *act = (struct bn_act){.q = high, .scale = 1.0f};
+        if (grouped) *act = (struct bn_act){.low = low, .step = step, .sum = sum, .scale = 1.0f};
+        if (c->form == BN_BENCH_WIDE) {
+            bn_kernels_ref.quantize16(high, low, step, sum, w->x, k, c->group);
+            act->high = high;
+            continue;
         }
-        w->act[j] = (struct bn_act){.scale = scale, .high = high, .low = low, .step = step, .sum = sum};
+        bn_kernels_ref.quantize(high, &act->scale, &act->total, w->x, k);
+        if (grouped) bn_kernels_ref.to_plane(low, sum, high, k, c->group);
+        if (j % 2 == 1) w->planes[j / 2] = (struct bn_planes){w->act[j - 1].q, high};
     }
-}
-
-/* n inputs in floats, or none when the activations were made already, and n2 others; room for the result; with in_place, one
- * that begins as input. */
-static void make_floats(struct bn_bench_work *w, size_t n, size_t n2, bool in_place, uint64_t *state)
-{
-    if (n > 0 && w->x == NULL) w->x = room(w, n, sizeof *w->x);
-    w->x2 = room(w, n2, sizeof *w->x2);
-    w->expected = room(w, w->out_bytes, 1);
-    if (in_place) w->start = room(w, w->out_bytes, 1);
-    w->out = room(w, w->out_bytes, 1);
-    if (w->failed) return;
-    fill_floats(w->x, n, state);
-    fill_floats(w->x2, n2, state);
-    if (!in_place) return;
-    fill_floats((float *)(void *)w->start, w->out_bytes / sizeof(float), state);
-    memcpy(w->out, w->start, w->out_bytes);
 }
 
 static void make_data(struct bn_bench_work *w)
 {
     const struct bn_bench_case *c = w->c;
     uint64_t state = (uint64_t)c->slot << 32;
+    bool product = c->weights_bytes > 0 && c->n_kv == 0;
     if (c->weights_bytes > 0) fill_weights(w, &state);
-    w->out_bytes = c->out_bytes;
-    if (c->group > 0) {
-        w->tiles = (struct bn_ternary){.k = c->k, .group = c->group, .streamed = c->streamed};
-        w->tiles.scale = 0.75f;
-        if (c->form == BN_BENCH_I2S) w->tiles.blocks = BN_BLOCKS_I2S;
-        (c->form == BN_BENCH_I2S ? make_acts : make_planes)(w, c->n, &state);
-    } else if (c->slot == BN_KERNEL_I8_GEMM) {
-        make_acts(w, 2 * c->n, &state);
-    } else if (c->n_inputs == 0 && c->weights_bytes > 0) {
-        w->t5 = (struct bn_t5){.codes = w->pool, .rows = c->rows, .k = c->k, .scale = 0.75f};
-        w->t5.row_bytes = c->weights_bytes / c->rows;
-        w->t5.streamed = c->streamed;
-        make_acts(w, c->n, &state);
-    }
-    make_floats(w, c->n_inputs, c->n_others, c->in_place, &state);
-}
-
-bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c, unsigned char *pool,
-                           bn_error *err)
-{
-    *work = (struct bn_bench_work){.c = c, .pool = pool};
-    make_data(work);
-    return work->failed ? bn_nomem(err) : BN_OK;
+    if (product && c->form != BN_BENCH_F16)
+        make_acts(w, c->form == BN_BENCH_I8 ? 2 * c->n : c->n, &state);
+    else
+        w->x = room(w, c->n_inputs, sizeof *w->x);
+    w->x2 = room(w, c->n_others, sizeof *w->x2);
+    w->expected = room(w, c->out_bytes, 1);
+    if (c->in_place) w->start = room(w, c->out_bytes, 1);
+    w->out = room(w, c->out_bytes, 1);
+    if (w->failed) return;
+    fill_floats(w->x, c->n_inputs, &state);
+    fill_floats(w->x2, c->n_others, &state);
+    if (c->in_place) fill_floats((float *)(void *)w->start, c->out_bytes / sizeof(float), &state);
 }
 
 void bn_bench_release(struct bn_bench_work *work)
@@ -191,46 +139,38 @@ void bn_bench_release(struct bn_bench_work *work)
 
 /* ---- calls ---- */
 
-/* Rows from .. to, of which the first begins a tile. */
-static void call_grouped(const struct bn_bench_work *w, const struct bn_kernels *kernels,
-                         const unsigned char *weights, size_t from, size_t to)
-{
-    const struct bn_bench_case *c = w->c;
-    float *y = (float *)(void *)w->out + from;
-    struct bn_ternary part = w->tiles;
-    part.codes = weights + from * (c->k / 4);
-    if (c->form != BN_BENCH_I2S)
-        part.scales = (const uint16_t *)(const void *)(weights + codes_bytes(c)) + from * (c->k / part.group);
-    part.rows = to - from;
-    if (c->slot == BN_KERNEL_TERNARY_GEMV)
-        kernels->ternary_gemv(y, &part, w->act);
-    else
-        kernels->ternary_gemm(y, c->rows, &part, w->act, c->n);
-}
-
-/* Products: rows from .. to of a copy of the weights. */
+/* Rows from .. to of a copy of the weights; the first begins a tile. */
 static void call_product(const struct bn_bench_work *w, const struct bn_kernels *kernels,
                          const unsigned char *weights, size_t from, size_t to)
 {
     const struct bn_bench_case *c = w->c;
+    const size_t row = c->group > 0 ? c->k / 4 : c->weights_bytes / c->rows;
+    const unsigned char *rows = weights + from * row;
     float *y = (float *)(void *)w->out + from;
-    struct bn_t5 part = w->t5;
-    part.codes = weights + from * part.row_bytes;
-    part.rows = to - from;
+    struct bn_t5 t5 = {.codes = rows, .rows = to - from, .k = c->k, .row_bytes = row, .scale = 0.75f};
+    struct bn_ternary tiles = {
+        .codes = rows, .rows = to - from, .k = c->k, .group = c->group, .scale = 0.75f};
+    t5.streamed = tiles.streamed = c->streamed;
+    if (c->form == BN_BENCH_I2S)
+        tiles.blocks = BN_BLOCKS_I2S;
+    else if (c->group > 0)
+        tiles.scales = (const uint16_t *)(const void *)(weights + codes_bytes(c)) + from * (c->k / c->group);
     switch ((int)c->slot) {
     case BN_KERNEL_TERNARY_GEMV:
+        kernels->ternary_gemv(y, &tiles, w->act);
+        break;
     case BN_KERNEL_TERNARY_GEMM:
-        call_grouped(w, kernels, weights, from, to);
+        kernels->ternary_gemm(y, c->rows, &tiles, w->act, c->n);
         break;
     case BN_KERNEL_T5_GEMV:
-        kernels->t5_gemv(y, &part, w->act);
+        kernels->t5_gemv(y, &t5, w->act);
         break;
     case BN_KERNEL_I8_GEMM:
-        kernels->i8_gemm(y, c->rows, (const int8_t *)weights + from * c->k, to - from, c->k, w->planes, c->n);
+        kernels->i8_gemm(y, c->rows, (const int8_t *)rows, to - from, c->k, w->planes, c->n);
         break;
     default:
-        kernels->f16_gemm(y, c->rows, (const uint16_t *)(const void *)weights + from * c->k, to - from, c->k,
-                          w->x, c->k, c->n);
+        kernels->f16_gemm(y, c->rows, (const uint16_t *)(const void *)rows, to - from, c->k, w->x, c->k,
+                          c->n);
     }
 }
 
@@ -254,29 +194,23 @@ static void call_heads(const struct bn_bench_work *w, const struct bn_kernels *k
         kernels->attn_values(out + head * c->k, c->k, w->x + head * c->n, c->n, n, &values);
 }
 
-/* Both planes of all rows, then the steps and the sums of each row. */
-static void call_quantize16(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t row)
-{
-    size_t k = w->c->k, groups = k / BN_BENCH_GROUP;
-    int8_t *high = (int8_t *)w->out + 2 * row * k;
-    unsigned char *scales = w->out + 2 * w->c->rows * k + row * groups * BN_BENCH_GROUP_SCALES;
-    kernels->quantize16(high, high + k, (float *)(void *)scales,
-                        (int32_t *)(void *)(scales + groups * sizeof(float)), w->x + row * k, k,
-                        BN_BENCH_GROUP);
-}
-
 static void call_row(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t row)
 {
     size_t k = w->c->k;
     float *y = (float *)(void *)w->out + row * k;
     const float *x = w->x + row * k;
-    unsigned char *scales = w->out + w->c->rows * k + row * BN_BENCH_SCALES;
+    int8_t *high =
+        (int8_t *)w->out + 2 * row * k; /* of quantize16; all rows, then the steps and sums of each */
+    unsigned char *scales = w->out + w->c->rows * k + row * BN_BENCH_SCALES,
+                  *steps = w->out + 2 * w->c->rows * k + row * (k / BN_BENCH_GROUP) * BN_BENCH_GROUP_SCALES;
     switch ((int)w->c->slot) {
     case BN_KERNEL_RMSNORM:
         kernels->rmsnorm(y, x, w->x2, k, 1e-5f);
         break;
     case BN_KERNEL_QUANTIZE16:
-        call_quantize16(w, kernels, row);
+        kernels->quantize16(high, high + k, (float *)(void *)steps,
+                            (int32_t *)(void *)(steps + k / BN_BENCH_GROUP * sizeof(float)), x, k,
+                            BN_BENCH_GROUP);
         break;
     case BN_KERNEL_QUANTIZE:
         kernels->quantize((int8_t *)w->out + row * k, (float *)(void *)scales,
@@ -335,17 +269,20 @@ static void call_afresh(const struct bn_bench_work *work, const struct bn_kernel
 {
     struct bn_bench_call call = {work, kernels};
     if (work->start != NULL)
-        memcpy(work->out, work->start, work->out_bytes);
+        memcpy(work->out, work->start, work->c->out_bytes);
     else
-        memset(work->out, 0xFF, work->out_bytes);
+        memset(work->out, 0xFF, work->c->out_bytes);
     bn_team_once(n_threads, run_once, &call);
 }
 
-bn_status bn_bench_expect(struct bn_bench_work *work, unsigned n_threads, bn_error *err)
+bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c, unsigned char *pool,
+                           unsigned n_threads, bn_error *err)
 {
-    if (work->failed) return bn_fail(err, BN_ERR_ARG, "no data was made");
+    *work = (struct bn_bench_work){.c = c, .pool = pool};
+    make_data(work);
+    if (work->failed) return bn_nomem(err);
     call_afresh(work, &bn_kernels_ref, n_threads);
-    memcpy(work->expected, work->out, work->out_bytes);
+    memcpy(work->expected, work->out, c->out_bytes);
     return BN_OK;
 }
 
@@ -353,7 +290,7 @@ bn_status bn_bench_check(const struct bn_bench_work *work, const struct bn_kerne
                          unsigned n_threads, bn_error *err)
 {
     call_afresh(work, kernels, n_threads);
-    for (size_t i = 0; i < work->out_bytes; i++)
+    for (size_t i = 0; i < work->c->out_bytes; i++)
         if (work->out[i] != work->expected[i])
             return bn_fail(err, BN_ERR_MISMATCH,
                            "%s on %s, %u thread%s: byte %zu of the result is %02x, the reference's is %02x",

@@ -16,8 +16,9 @@ struct bn_bench_shape {
     bn_activation activation; /* between gate and up */
 };
 
-/* Of weights in tiles: one scale; a scale for each group, and activations of 16 bits, or of 8. */
-enum bn_bench_form { BN_BENCH_I2S, BN_BENCH_WIDE, BN_BENCH_NARROW };
+/* Of the weights of a product. Tiles: of one scale; of a scale for each group, and activations of 16 bits (as of PQ2_0), or of
+ * 8 (TQ2_0). I8: with vectors of 16 bits. */
+enum bn_bench_form { BN_BENCH_T5, BN_BENCH_I2S, BN_BENCH_WIDE, BN_BENCH_NARROW, BN_BENCH_F16, BN_BENCH_I8 };
 
 struct bn_bench_case {
     enum bn_kernel slot;
@@ -61,23 +62,21 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
 struct bn_bench_work {
     const struct bn_bench_case *c;
     unsigned char *pool; /* borrowed: copies x weights_bytes */
-    struct bn_t5 t5;
     struct bn_act *act;
-    struct bn_ternary tiles;
     struct bn_planes *planes; /* n vectors */
     float *x, *x2;            /* inputs in floats */
     unsigned char *out;       /* what is written */
     unsigned char *start;     /* what out holds before a call that adds to it, or changes it; else NULL */
     unsigned char *expected;
-    size_t out_bytes;
     void *blocks[12]; /* all of these */
     size_t n_blocks;
     bool failed; /* there was no memory for them */
 };
 
-/* Makes the data; pool has room for copies x weights_bytes. Released in any case by bn_bench_release. */
+/* Makes the data and the expected result, by the reference kernels; pool has room for copies x weights_bytes. Released in any
+ * case by bn_bench_release. */
 BN_MUST_CHECK bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c,
-                                         unsigned char *pool, bn_error *err);
+                                         unsigned char *pool, unsigned n_threads, bn_error *err);
 void bn_bench_release(struct bn_bench_work *work);
 
 /* A body for bn_harness_time: this thread's part of n calls, which use the copies of the weights in turn. */
@@ -87,8 +86,6 @@ struct bn_bench_call {
 };
 void bn_bench_calls(void *call, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
 
-/* Computes the expected result with the reference kernels. */
-BN_MUST_CHECK bn_status bn_bench_expect(struct bn_bench_work *work, unsigned n_threads, bn_error *err);
 /* Makes one call and compares every bit; BN_ERR_MISMATCH names kernel, shape and the first difference. */
 BN_MUST_CHECK bn_status bn_bench_check(const struct bn_bench_work *work, const struct bn_kernels *kernels,
                                        unsigned n_threads, bn_error *err);

@@ -27,7 +27,8 @@ const struct bn_value *bn_fields_value(const struct bn_args *args, const struct 
     return NULL;
 }
 
-const char *bn_fields_text(const struct bn_args *args, const struct bn_option *o)
+/* The text of the last value, else the preset, else NULL. */
+static const char *text_of(const struct bn_args *args, const struct bn_option *o)
 {
     const struct bn_value *v = bn_fields_value(args, o);
     return v != NULL ? v->text : o->preset;
@@ -106,7 +107,7 @@ static bn_status out_of_range(const struct bn_args *args, const struct bn_option
                               bool number, bn_error *err)
 {
     char typed[BN_TYPED];
-    const char *text = bn_fields_text(args, o), *mark = number ? "" : "'";
+    const char *text = text_of(args, o), *mark = number ? "" : "'";
     return bn_fail(err, BN_ERR_ARG, "%s must be %s (got %s%s%s)",
                    bn_fields_typed(o, bn_fields_value(args, o), typed), range, mark,
                    bn_fields_quote(text, strlen(text)).text, mark);
@@ -123,7 +124,7 @@ static bool is_whole_number(const char *text)
 static bn_status read_whole(const struct bn_args *args, const struct bn_option *o, uint64_t *out,
                             bn_error *err)
 {
-    const char *text = bn_fields_text(args, o);
+    const char *text = text_of(args, o);
     uint64_t value, min = (uint64_t)o->min, max = o->max > 0 ? (uint64_t)o->max : UINT64_MAX;
     if (o->to == BN_FIELD_U32_ALL && strcmp(text, "-1") == 0)
         value = UINT32_MAX;
@@ -154,7 +155,7 @@ static bn_status read_u32(const struct bn_args *args, const struct bn_option *o,
 /* float or double. The ends of a range of floats are floats, too: 0.1f is in a range that ends with 0.1. */
 static bn_status read_float(const struct bn_args *args, const struct bn_option *o, void *out, bn_error *err)
 {
-    const char *text = bn_fields_text(args, o);
+    const char *text = text_of(args, o);
     bool wide = o->to == BN_FIELD_F64;
     char range[96];
     double value = 0;
@@ -180,7 +181,7 @@ static bn_status read_scaled(const struct bn_args *args, const struct bn_option 
     } UNITS[2][4] = {{{'K', 1u << 10}, {'M', 1u << 20}, {'G', 1u << 30}},
                      {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}}};
     bool time = o->to == BN_FIELD_SECONDS;
-    const char *text = bn_fields_text(args, o);
+    const char *text = text_of(args, o);
     size_t n = strlen(text), n_digits = n;
     uint64_t factor = 1;
     for (size_t i = 0; i < 4 && n > 1; i++)
@@ -297,10 +298,10 @@ static bn_status read_field(const struct bn_args *args, const struct bn_option *
     case BN_FIELD_PLACE:
         return read_place(args, o, field, err);
     case BN_FIELD_TEXT:
-        *(const char **)field = bn_fields_text(args, o);
+        *(const char **)field = text_of(args, o);
         break;
     case BN_FIELD_CHOICE:
-        *(int *)field = bn_table_chosen(o, bn_fields_text(args, o));
+        *(int *)field = bn_table_chosen(o, text_of(args, o));
         break;
     case BN_FIELD_U32:
     case BN_FIELD_U32_ALL:
@@ -407,7 +408,7 @@ bool bn_number_f32(const char *text, float *out)
     return read_decimal(text, NULL, out);
 }
 
-void bn_number_put_f32(struct bn_buf *out, float x)
+static void put_f32(struct bn_buf *out, float x)
 {
     char text[32];
     for (int digits = 6; digits <= 9; digits++) {
@@ -421,7 +422,7 @@ void bn_number_put_f32s(struct bn_buf *out, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         bn_buf_putc(out, i == 0 ? '[' : ',');
-        bn_number_put_f32(out, x[i]);
+        put_f32(out, x[i]);
     }
     bn_buf_putc(out, ']');
 }

@@ -13,8 +13,6 @@ BN_MUST_CHECK bn_status bn_fields_fill(struct bn_args *args, bn_error *err);
 void bn_fields_release(struct bn_args *args);
 /* The last value of an option; NULL when it was not given. */
 const struct bn_value *bn_fields_value(const struct bn_args *args, const struct bn_option *o);
-/* The text of the last value, else the preset, else NULL. */
-const char *bn_fields_text(const struct bn_args *args, const struct bn_option *o);
 
 /* Part of an argument as messages quote it, with control characters escaped. */
 struct bn_quoted {

@@ -20,9 +20,7 @@ bool bn_number_i64(const char *text, size_t n, int64_t *out);
 bool bn_number_f32(const char *text, float *out);
 bool bn_number_f64(const char *text, double *out);
 
-/* Appends the fewest digits that read back as the same binary32. */
-void bn_number_put_f32(struct bn_buf *out, float x);
-/* The same of n numbers, as an array of JSON. */
+/* Appends n numbers as an array of JSON, each in the fewest digits that read back as the same binary32. */
 void bn_number_put_f32s(struct bn_buf *out, const float *x, size_t n);
 
 #endif

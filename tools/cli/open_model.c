@@ -29,15 +29,18 @@ const char *bn_cli_model_name(const struct bn_args *args)
 bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
 {
     bn_error why = {0};
+    char located[BN_HUB_PATH_MAX];
+    bn_status status = BN_OK;
     *path = NULL;
     if (text == NULL) return BN_OK;
     if (text[0] == '\0') return bn_fail(err, BN_ERR_ARG, "empty model name");
-    if (access(text, F_OK) == 0 || !bn_hub_is_reference(text)) {
-        *path = bn_strndup(text, strlen(text));
+    bool here = access(text, F_OK) == 0 || !bn_hub_is_reference(text);
+    if (!here) status = bn_hub_locate(located, text, &why);
+    if (status == BN_OK) {
+        const char *found = here ? text : located;
+        *path = bn_strndup(found, strlen(found));
         return *path != NULL ? BN_OK : bn_nomem(err);
     }
-    bn_status status = bn_hub_locate(path, text, &why);
-    if (status == BN_OK) return BN_OK;
     if (status != BN_ERR_NOT_FOUND) {
         if (err != NULL && err->code == BN_OK) *err = why;
         return status;

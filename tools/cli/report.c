@@ -191,8 +191,7 @@ static void on_interrupt(int number)
     }
     set_interrupt_handler(SIG_DFL);
     if (interrupted != 0) {
-        ssize_t ignored = write(STDERR_FILENO, last_words, strlen(last_words));
-        (void)ignored;
+        (void)!write(STDERR_FILENO, last_words, strlen(last_words));
         raise(number); /* taken when this function returns */
     }
     interrupted = number;
@@ -219,13 +218,17 @@ int bn_cli_interrupted(void)
     return interrupted;
 }
 
+bool bn_cli_is_interrupted(void)
+{
+    return interrupted != 0;
+}
+
 /* ---- start and end ---- */
 
 static void on_bus_error(int number)
 {
     (void)number;
-    ssize_t ignored = write(STDERR_FILENO, state.bus_message, strlen(state.bus_message));
-    (void)ignored;
+    (void)!write(STDERR_FILENO, state.bus_message, strlen(state.bus_message));
     _exit(BN_EXIT_IO);
 }
 

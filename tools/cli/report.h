@@ -52,6 +52,7 @@ void bn_cli_forget_interrupt(void);
 /* The number of the signal that came, 0 while none did. A command that stopped for it sets
  * args->exit_code = 128 + that. */
 int bn_cli_interrupted(void);
+bool bn_cli_is_interrupted(void); /* for the member "cancelled" of lab/kit */
 
 /* ---- for bn_cli_main ---- */
 

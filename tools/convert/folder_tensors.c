@@ -7,6 +7,16 @@
  * A linear layer is stored as bytes with four rows each and a weight_scale, as words of MLX, as floats that are
  * ternary, or as the float masters of a model trained with ternary weights. Floats that are ternary in groups of 64 are not masters:
  * their mean magnitude would be too small a scale.
+ *
+ * A recurrent layer of Qwen3.5 (gated delta rule) to the tensors of GGUF, as llama.cpp's converter makes them.
+ *
+ * Safetensors keep the value heads of a key head together: head g belongs to key head g / (value heads of a key head).
+ * In GGUF value head h belongs to key head h mod (key heads). So the rows of values, of their gates and of what each
+ * head has one of are put in another order, and so are the columns of out_proj. A rotated out_proj keeps its columns,
+ * because a transform of blocks is not one of heads: the engine puts its inputs in that order (folder_rotation.c).
+ *
+ * Early models have one matrix for q, k, v and the gates, whose rows lie together by key head, and one for the two
+ * numbers of a head.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,12 +25,11 @@
 #include "model/hparams.h"
 #include "model/weights.h"
 #include "tools/convert/folder.h"
-#include "tools/convert/plan.h"
 
 /* A layer in the order of the result, with the names of the hub; model/parts.c has the shapes, and which models have
  * what. */
 static const struct {
-    const char *name, *other; /* after layers.N.; other: of earlier models. NULL: folder_recurrent.c */
+    const char *name, *other; /* after layers.N.; other: of earlier models. NULL: a recurrent layer */
     const char *part;
     enum { ANY, WITH_POST_NORMS, WITHOUT } models;
 } LAYER[] = {
@@ -50,6 +59,12 @@ static const struct {
     {"post_feedforward_layernorm", NULL, "post_ffw_norm", ANY},
 };
 
+/* A tensor of the safetensors. */
+struct found {
+    const struct bn_st_tensor *t;
+    size_t input;
+};
+
 /* The part of a row in this layer; NULL when the model has none. */
 static const struct bn_layer_part *part_of(const struct bn_cv_folder *f, uint32_t layer, size_t i)
 {
@@ -72,8 +87,8 @@ const char *bn_cv_folder_plain(const char *name)
     return name;
 }
 
-bool bn_cv_folder_find(struct bn_cv_folder *f, const char *name, const char *suffix,
-                       struct bn_cv_found *found)
+/* "<name><suffix>" after one of the prefixes. */
+static bool find(struct bn_cv_folder *f, const char *name, const char *suffix, struct found *found)
 {
     char full[192];
     found->t = NULL;
@@ -84,15 +99,16 @@ bool bn_cv_folder_find(struct bn_cv_folder *f, const char *name, const char *suf
     return found->t != NULL;
 }
 
-bn_status bn_cv_folder_fail(const struct bn_cv_folder *f, const struct bn_cv_found *found, bn_status code,
-                            const char *what, bn_error *err)
+static bn_status fail(const struct bn_cv_folder *f, const struct found *found, bn_status code,
+                      const char *what, bn_error *err)
 {
     char where[600];
     snprintf(where, sizeof where, "%s: %s", f->plan->inputs[found->input].name, found->t->name);
     return bn_fail_at(err, code, found->t->info_offset, where, "%s", what);
 }
 
-bn_status bn_cv_folder_shape(const struct bn_cv_folder *f, const struct bn_cv_found *found, uint32_t n_dims,
+/* The shape must be these n_dims sizes, rows first. */
+static bn_status check_shape(const struct bn_cv_folder *f, const struct found *found, uint32_t n_dims,
                              const uint64_t *sizes, bn_error *err)
 {
     char what[200];
@@ -108,23 +124,19 @@ bn_status bn_cv_folder_shape(const struct bn_cv_folder *f, const struct bn_cv_fo
     for (uint32_t d = 0; d < n_dims && d < 4; d++)
         at += snprintf(what + at, sizeof what - (size_t)at, "%s%llu", d > 0 ? " x " : ", expected ",
                        (unsigned long long)sizes[d]);
-    return bn_cv_folder_fail(f, found, BN_ERR_FORMAT, what, err);
+    return fail(f, found, BN_ERR_FORMAT, what, err);
 }
 
-static bn_status check_shape(const struct bn_cv_folder *f, const struct bn_cv_found *found, uint32_t n_dims,
-                             uint64_t rows, uint64_t columns, bn_error *err)
-{
-    return bn_cv_folder_shape(f, found, n_dims, (const uint64_t[]){rows, columns}, err);
-}
-
-bool bn_cv_float_type(enum bn_st_type type, uint32_t *out)
+/* The type of floats in GGUF; false: another type. */
+static bool float_type(enum bn_st_type type, uint32_t *out)
 {
     *out = type == BN_ST_F32 ? BN_TYPE_F32 : type == BN_ST_F16 ? BN_TYPE_F16 : BN_TYPE_BF16;
     return type == BN_ST_F32 || type == BN_ST_F16 || type == BN_ST_BF16;
 }
 
-bn_status bn_cv_folder_add(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *name,
-                           uint64_t rows, uint64_t columns, struct bn_cv_tensor **out, bn_error *err)
+/* A new tensor of the result with this name, rows by columns, or a vector when columns is 0. */
+static bn_status add(struct bn_cv_folder *f, const struct found *found, const char *name, uint64_t rows,
+                     uint64_t columns, struct bn_cv_tensor **out, bn_error *err)
 {
     BN_TRY(bn_cv_add_tensor(f->plan, out, err));
     struct bn_cv_tensor *t = *out;
@@ -140,47 +152,45 @@ bn_status bn_cv_folder_add(struct bn_cv_folder *f, const struct bn_cv_found *fou
     return BN_OK;
 }
 
-/* The same with the name part.weight. */
-static bn_status add(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *part, uint64_t rows,
-                     uint64_t columns, struct bn_cv_tensor **out, bn_error *err)
+/* One of floats that become F32. */
+static bn_status add_floats(struct bn_cv_folder *f, const struct found *found, const char *name,
+                            uint64_t rows, uint64_t columns, struct bn_cv_tensor **out, bn_error *err)
 {
-    char name[96];
-    snprintf(name, sizeof name, "%s.weight", part);
-    return bn_cv_folder_add(f, found, name, rows, columns, out, err);
+    BN_TRY(add(f, found, name, rows, columns, out, err));
+    (*out)->kind = BN_CV_FLOATS;
+    (*out)->to = BN_TYPE_F32;
+    if (float_type(found->t->type, &(*out)->from)) return BN_OK;
+    return fail(f, found, BN_ERR_UNSUPPORTED, "it must be floats", err);
 }
 
 /* ---- norms, tables ---- */
 
 /* shift: Gemma's norms multiply by 1 + w, but those of inputs, which are BitNet's, by w. */
-static bn_status add_norm(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *name,
-                          uint64_t n, float shift, bn_error *err)
+static bn_status add_norm(struct bn_cv_folder *f, const struct found *found, const char *name, uint64_t n,
+                          float shift, bn_error *err)
 {
-    BN_TRY(check_shape(f, found, 1, n, 0, err));
     struct bn_cv_tensor *t;
-    BN_TRY(add(f, found, name, n, 0, &t, err));
-    t->kind = BN_CV_FLOATS;
-    t->to = BN_TYPE_F32;
+    BN_TRY(check_shape(f, found, 1, &n, err));
+    BN_TRY(add_floats(f, found, name, n, 0, &t, err));
     t->add = shift;
-    return bn_cv_float_type(found->t->type, &t->from)
-               ? BN_OK
-               : bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED, "a norm must be floats", err);
+    return BN_OK;
 }
 
 /* ---- MLX: words of 32 bits with 16 codes, scales and biases of groups ---- */
 
-static bool is_words(const struct bn_cv_found *found)
+static bool is_words(const struct found *found)
 {
     return found->t->type == BN_ST_U32;
 }
 
-static bn_status find_group(const struct bn_cv_folder *f, const struct bn_cv_found *weight, uint32_t *group,
+static bn_status find_group(const struct bn_cv_folder *f, const struct found *weight, uint32_t *group,
                             bn_error *err)
 {
     const bn_json *q = bn_cv_folder_setting(f, "quantization");
     uint64_t bits = 0, size = 0;
     if (!bn_json_u64(bn_json_get(q, "bits"), &bits) || !bn_json_u64(bn_json_get(q, "group_size"), &size) ||
         bits != 2 || size % BN_CV_GROUP != 0 || size == 0 || size > 1024)
-        return bn_cv_folder_fail(
+        return fail(
             f, weight, BN_ERR_UNSUPPORTED,
             "words of 32 bits, and no quantization of 2 bits with a group_size of 64 or more in config.json",
             err);
@@ -189,25 +199,22 @@ static bn_status find_group(const struct bn_cv_folder *f, const struct bn_cv_fou
 }
 
 /* name: without .weight. t has the sizes of the result. */
-static bn_status add_words(struct bn_cv_folder *f, const struct bn_cv_found *weight, const char *name,
+static bn_status add_words(struct bn_cv_folder *f, const struct found *weight, const char *name,
                            struct bn_cv_tensor *t, uint64_t n_source, bn_error *err)
 {
     static const char *const LISTS[] = {".scales", ".biases"};
-    struct bn_cv_found found[2];
+    struct found found[2];
     uint32_t types[2];
     BN_TRY(find_group(f, weight, &t->group, err));
-    BN_TRY(check_shape(f, weight, 2, n_source, t->ne[0] / 16, err));
+    BN_TRY(check_shape(f, weight, 2, (const uint64_t[]){n_source, t->ne[0] / 16}, err));
     if (t->ne[0] % t->group != 0)
-        return bn_cv_folder_fail(f, weight, BN_ERR_UNSUPPORTED, "the rows are not a whole number of groups",
-                                 err);
+        return fail(f, weight, BN_ERR_UNSUPPORTED, "the rows are not a whole number of groups", err);
     for (size_t i = 0; i < 2; i++) {
-        if (!bn_cv_folder_find(f, name, LISTS[i], &found[i]))
-            return bn_cv_folder_fail(f, weight, BN_ERR_FORMAT, "words of 32 bits without scales and biases",
-                                     err);
-        BN_TRY(check_shape(f, &found[i], 2, n_source, t->ne[0] / t->group, err));
-        if (!bn_cv_float_type(found[i].t->type, &types[i]) || types[i] != types[0])
-            return bn_cv_folder_fail(f, &found[i], BN_ERR_FORMAT,
-                                     "scales and biases must be floats of one type", err);
+        if (!find(f, name, LISTS[i], &found[i]))
+            return fail(f, weight, BN_ERR_FORMAT, "words of 32 bits without scales and biases", err);
+        BN_TRY(check_shape(f, &found[i], 2, (const uint64_t[]){n_source, t->ne[0] / t->group}, err));
+        if (!float_type(found[i].t->type, &types[i]) || types[i] != types[0])
+            return fail(f, &found[i], BN_ERR_FORMAT, "scales and biases must be floats of one type", err);
     }
     t->kind = BN_CV_WORDS;
     t->from = types[0];
@@ -218,16 +225,15 @@ static bn_status add_words(struct bn_cv_folder *f, const struct bn_cv_found *wei
 }
 
 /* The embedding or the head: ternary when its values are, else as it is. */
-static bn_status add_table(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *from,
+static bn_status add_table(struct bn_cv_folder *f, const struct found *found, const char *from,
                            const char *name, bn_error *err)
 {
     struct bn_cv_tensor *t;
     BN_TRY(add(f, found, name, f->hp.n_vocab, f->hp.n_embd, &t, err));
     if (is_words(found)) return add_words(f, found, from, t, f->hp.n_vocab, err);
-    BN_TRY(check_shape(f, found, 2, f->hp.n_vocab, f->hp.n_embd, err));
-    if (!bn_cv_float_type(found->t->type, &t->from))
-        return bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED, "the embedding and the head must be floats",
-                                 err);
+    BN_TRY(check_shape(f, found, 2, (const uint64_t[]){f->hp.n_vocab, f->hp.n_embd}, err));
+    if (!float_type(found->t->type, &t->from))
+        return fail(f, found, BN_ERR_UNSUPPORTED, "the embedding and the head must be floats", err);
     bool ternary;
     BN_TRY(bn_cv_is_ternary(t, &ternary, err));
     t->kind = ternary ? BN_CV_TRITS : BN_CV_COPY;
@@ -238,58 +244,219 @@ static bn_status add_table(struct bn_cv_folder *f, const struct bn_cv_found *fou
 /* ---- linear layers ---- */
 
 static bn_status read_scale(struct bn_cv_folder *f, const char *name, struct bn_cv_tensor *t,
-                            const struct bn_cv_found *weight, bn_error *err)
+                            const struct found *weight, bn_error *err)
 {
-    struct bn_cv_found scale;
+    struct found scale;
     uint32_t type;
     float value = 0;
-    if (!bn_cv_folder_find(f, name, ".weight_scale", &scale))
-        return bn_cv_folder_fail(f, weight, BN_ERR_FORMAT, "packed bytes without a weight_scale", err);
+    if (!find(f, name, ".weight_scale", &scale))
+        return fail(f, weight, BN_ERR_FORMAT, "packed bytes without a weight_scale", err);
     bool one = scale.t->n_dims == 0 || (scale.t->n_dims == 1 && scale.t->dims[0] == 1);
-    if (!one || !bn_cv_float_type(scale.t->type, &type))
-        return bn_cv_folder_fail(f, &scale, BN_ERR_FORMAT, "a weight_scale is not one float", err);
+    if (!one || !float_type(scale.t->type, &type))
+        return fail(f, &scale, BN_ERR_FORMAT, "a weight_scale is not one float", err);
     bn_widen(&bn_kernels_ref, type, &value, scale.t->data, 1);
     t->scale = f->divides ? 1.0f / value : value;
     if (value > 0.0f && isfinite(value) && isfinite(t->scale)) return BN_OK;
-    return bn_cv_folder_fail(f, &scale, BN_ERR_FORMAT, "the weight_scale is not a positive number", err);
+    return fail(f, &scale, BN_ERR_FORMAT, "the weight_scale is not a positive number", err);
 }
 
-static bn_status add_packed(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *name,
+static bn_status add_packed(struct bn_cv_folder *f, const struct found *found, const char *name,
                             struct bn_cv_tensor *t, bn_error *err)
 {
     if (!f->bitnet && f->plan->options->weight_scale == 0)
-        return bn_hint(
-            bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED,
-                              "packed bytes, and no quantization_config with quant_method bitnet says what "
-                              "weight_scale means",
-                              err),
-            err, "--weight-scale multiply or divide, as the program that made the model does");
+        return bn_hint(fail(f, found, BN_ERR_UNSUPPORTED,
+                            "packed bytes, and no quantization_config with quant_method bitnet says what "
+                            "weight_scale means",
+                            err),
+                       err, "--weight-scale multiply or divide, as the program that made the model does");
     t->kind = BN_CV_PACKED;
     return read_scale(f, name, t, found, err);
 }
 
-bn_status bn_cv_folder_linear(struct bn_cv_folder *f, const struct bn_cv_found *found, const char *name,
-                              const char *part, uint64_t rows, uint64_t columns, uint64_t n_source,
-                              struct bn_cv_tensor **out, bn_error *err)
+/* The linear layer `name` of the source (without .weight). n_source is the number of rows in the source. */
+static bn_status add_linear(struct bn_cv_folder *f, const struct found *found, const char *name,
+                            const char *part, uint64_t rows, uint64_t columns, uint64_t n_source,
+                            struct bn_cv_tensor **out, bn_error *err)
 {
     bool packed = found->t->type == BN_ST_U8;
     if (packed && (rows % 4 != 0 || n_source != rows))
-        return bn_cv_folder_fail(f, found, BN_ERR_FORMAT, "the rows cannot be packed four to a byte", err);
-    if (!is_words(found)) BN_TRY(check_shape(f, found, 2, packed ? rows / 4 : n_source, columns, err));
+        return fail(f, found, BN_ERR_FORMAT, "the rows cannot be packed four to a byte", err);
+    if (!is_words(found))
+        BN_TRY(check_shape(f, found, 2, (const uint64_t[]){packed ? rows / 4 : n_source, columns}, err));
     struct bn_cv_tensor *t;
     BN_TRY(add(f, found, part, rows, columns, out, err));
     t = *out;
     t->to = f->plan->target;
     if (packed) return add_packed(f, found, name, t, err);
     if (is_words(found)) return add_words(f, found, name, t, n_source, err);
-    if (!bn_cv_float_type(found->t->type, &t->from))
-        return bn_cv_folder_fail(f, found, BN_ERR_UNSUPPORTED, "a linear layer must be U8, F16, BF16 or F32",
-                                 err);
+    if (!float_type(found->t->type, &t->from))
+        return fail(f, found, BN_ERR_UNSUPPORTED, "a linear layer must be U8, F16, BF16 or F32", err);
     bool ternary = true;
     if (f->arch->masters || f->bitnet || f->hp.input_norms || f->plan->options->ternarise)
         BN_TRY(bn_cv_is_ternary(t, &ternary, err));
     t->kind = ternary ? BN_CV_TRITS : BN_CV_MASTER;
     return BN_OK;
+}
+
+/* ---- a recurrent layer ---- */
+
+/* A layer while it is planned. */
+struct part {
+    struct bn_cv_folder *f;
+    uint64_t layer, d, n_key, n_value, each; /* each: value heads of a key head */
+    char name[96];                           /* of the tensor in the source, without .weight */
+    struct found found;
+};
+
+static bool look(struct part *p, const char *name, const char *suffix)
+{
+    snprintf(p->name, sizeof p->name, "layers.%llu.linear_attn.%s", (unsigned long long)p->layer, name);
+    return find(p->f, p->name, suffix, &p->found);
+}
+
+static bn_status want(struct part *p, const char *name, const char *suffix, bn_error *err)
+{
+    if (look(p, name, suffix)) return BN_OK;
+    return bn_fail(err, BN_ERR_FORMAT, "the safetensors have no tensor %s%s", p->name, suffix);
+}
+
+static const char *target(const struct part *p, char out[64], const char *name)
+{
+    snprintf(out, 64, "blk.%llu.%s", (unsigned long long)p->layer, name);
+    return out;
+}
+
+static struct bn_cv_order key_heads(const struct part *p, uint64_t base, uint64_t per_key)
+{
+    return (struct bn_cv_order){
+        .n = p->n_key * p->d, .size = p->d, .n_key = p->n_key, .base = base, .per_key = per_key};
+}
+
+/* size: rows of a head, which follow those of the head before. */
+static struct bn_cv_order value_heads(const struct part *p, uint64_t size, uint64_t base, uint64_t per_key)
+{
+    return (struct bn_cv_order){.n = p->n_value * size,
+                                .size = size,
+                                .n_key = p->n_key,
+                                .base = base,
+                                .per_key = per_key,
+                                .per_value = size};
+}
+
+static bn_status add_mixed(struct part *p, bn_error *err)
+{
+    char name[64];
+    struct bn_cv_tensor *t;
+    uint64_t d = p->d, keys = p->n_key * d, values = p->n_value * d, block = 2 * (1 + p->each) * d;
+    bool fused = look(p, "in_proj_qkvz", ".weight");
+    if (!fused) BN_TRY(want(p, "in_proj_qkv", ".weight", err));
+    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, name, "attn_qkv.weight"), 2 * keys + values,
+                      p->f->hp.n_embd, 2 * keys + (fused ? 2 : 1) * values, &t, err));
+    t->rows[0] = key_heads(p, 0, fused ? block : d);
+    t->rows[1] = key_heads(p, fused ? d : keys, fused ? block : d);
+    t->rows[2] = value_heads(p, d, fused ? 2 * d : 2 * keys, fused ? block : p->each * d);
+    if (!fused) BN_TRY(want(p, "in_proj_z", ".weight", err));
+    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, name, "attn_gate.weight"), values, p->f->hp.n_embd,
+                      fused ? 2 * (keys + values) : values, &t, err));
+    t->rows[0] = value_heads(p, d, fused ? (2 + p->each) * d : 0, fused ? block : p->each * d);
+    return BN_OK;
+}
+
+/* The two matrices with a row for each value head. They keep their type. */
+static bn_status add_pair(struct part *p, bn_error *err)
+{
+    static const struct {
+        const char *name, *target;
+        bool second; /* in the rows of a key head of in_proj_ba */
+    } PAIR[] = {{"in_proj_a", "ssm_alpha.weight", true}, {"in_proj_b", "ssm_beta.weight", false}};
+    char name[64];
+    struct bn_cv_tensor *t;
+    bool fused = look(p, "in_proj_ba", ".weight");
+    for (size_t i = 0; i < BN_ARRAY_LEN(PAIR); i++) {
+        if (!fused) BN_TRY(want(p, PAIR[i].name, ".weight", err));
+        uint64_t sizes[] = {(fused ? 2 : 1) * p->n_value, p->f->hp.n_embd};
+        BN_TRY(check_shape(p->f, &p->found, 2, sizes, err));
+        BN_TRY(add_floats(p->f, &p->found, target(p, name, PAIR[i].target), p->n_value, p->f->hp.n_embd, &t,
+                          err));
+        t->rows[0] = value_heads(p, 1, fused && PAIR[i].second ? p->each : 0, (fused ? 2 : 1) * p->each);
+        t->to = t->from;
+    }
+    return BN_OK;
+}
+
+static bn_status add_output(struct part *p, bn_error *err)
+{
+    char name[64];
+    struct bn_cv_tensor *t;
+    uint64_t inner = p->n_value * p->d;
+    BN_TRY(want(p, "out_proj", ".weight", err));
+    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, name, "ssm_out.weight"), p->f->hp.n_embd, inner,
+                      p->f->hp.n_embd, &t, err));
+    if (bn_cv_folder_rotates(p->f, p->found.t->name)) {
+        p->f->grouped_out = true;
+        return BN_OK;
+    }
+    t->columns = value_heads(p, p->d, 0, p->each * p->d);
+    if (t->kind != BN_CV_WORDS || p->d % BN_CV_GROUP == 0) return BN_OK;
+    return fail(p->f, &p->found, BN_ERR_UNSUPPORTED, "words of MLX need heads of a multiple of 64 elements",
+                err);
+}
+
+/* ---- a recurrent layer: the convolution, and vectors ---- */
+
+/* Channels by taps, with one channel of input: before the taps, or after them as MLX stores it. */
+static bn_status add_convolution(struct part *p, bn_error *err)
+{
+    char name[64];
+    struct bn_cv_tensor *t;
+    uint64_t taps = p->f->hp.recurrence.n_taps, keys = p->n_key * p->d,
+             channels = 2 * keys + p->n_value * p->d;
+    BN_TRY(want(p, "conv1d", ".weight", err));
+    bool last = p->found.t->n_dims == 3 && p->found.t->dims[1] == taps && p->found.t->dims[2] == 1;
+    uint64_t sizes[] = {channels, last ? taps : 1, last ? 1 : taps};
+    BN_TRY(check_shape(p->f, &p->found, 3, sizes, err));
+    BN_TRY(add_floats(p->f, &p->found, target(p, name, "ssm_conv1d.weight"), channels, taps, &t, err));
+    t->rows[0] = key_heads(p, 0, p->d);
+    t->rows[1] = key_heads(p, keys, p->d);
+    t->rows[2] = value_heads(p, p->d, 2 * keys, p->each * p->d);
+    return BN_OK;
+}
+
+/* The norm of a head, to which no 1 is added, and the vectors with a number for each value head. */
+static bn_status add_vectors(struct part *p, bn_error *err)
+{
+    static const struct {
+        const char *name, *suffix, *target;
+        bool by_head, decay;
+    } VECTORS[] = {{"dt_bias", "", "ssm_dt.bias", true, false},
+                   {"A_log", "", "ssm_a", true, true},
+                   {"norm", ".weight", "ssm_norm.weight", false, false}};
+    char name[64];
+    struct bn_cv_tensor *t;
+    for (size_t i = 0; i < BN_ARRAY_LEN(VECTORS); i++) {
+        uint64_t n = VECTORS[i].by_head ? p->n_value : p->d;
+        BN_TRY(want(p, VECTORS[i].name, VECTORS[i].suffix, err));
+        BN_TRY(check_shape(p->f, &p->found, 1, &n, err));
+        BN_TRY(add_floats(p->f, &p->found, target(p, name, VECTORS[i].target), n, 0, &t, err));
+        t->decay = VECTORS[i].decay;
+        if (VECTORS[i].by_head) t->columns = value_heads(p, 1, 0, p->each);
+    }
+    return BN_OK;
+}
+
+static bn_status add_recurrent(struct bn_cv_folder *f, uint64_t layer, bn_error *err)
+{
+    struct part p = {.f = f,
+                     .layer = layer,
+                     .d = f->hp.recurrence.head_dim,
+                     .n_key = f->hp.recurrence.n_key_heads,
+                     .n_value = f->hp.recurrence.n_value_heads,
+                     .each = f->hp.recurrence.n_value_heads / f->hp.recurrence.n_key_heads};
+    BN_TRY(add_mixed(&p, err));
+    BN_TRY(add_convolution(&p, err));
+    BN_TRY(add_vectors(&p, err));
+    BN_TRY(add_pair(&p, err));
+    return add_output(&p, err);
 }
 
 /* ---- all of them ---- */
@@ -302,22 +469,22 @@ static bn_status missing(const char *name, bn_error *err)
 static bn_status add_part(struct bn_cv_folder *f, uint32_t layer, size_t i, const struct bn_layer_part *p,
                           bn_error *err)
 {
-    char name[96], part[64];
-    struct bn_cv_found found;
-    if (LAYER[i].name == NULL) return bn_cv_folder_recurrent(f, layer, err);
+    char name[96], part[BN_PART_NAME_ROOM];
+    struct found found;
+    if (LAYER[i].name == NULL) return add_recurrent(f, layer, err);
     snprintf(name, sizeof name, "layers.%u.%s", layer, LAYER[i].name);
-    snprintf(part, sizeof part, "blk.%u.%s", layer, p->name);
-    bool there = bn_cv_folder_find(f, name, ".weight", &found);
+    bn_part_name(part, p, layer);
+    bool there = find(f, name, ".weight", &found);
     if (!there && LAYER[i].other != NULL) {
         snprintf(name, sizeof name, "layers.%u.%s", layer, LAYER[i].other);
-        there = bn_cv_folder_find(f, name, ".weight", &found);
+        there = find(f, name, ".weight", &found);
     }
     if (!there) return missing(name, err);
     uint64_t rows = bn_width(&f->hp, p->rows), cols = bn_width(&f->hp, p->cols);
     if (p->kind == BN_PART_NORM)
         return add_norm(f, &found, part, cols, p->of == BN_OF_INPUT_NORMS ? 0.0f : f->norm_shift, err);
     struct bn_cv_tensor *t;
-    BN_TRY(bn_cv_folder_linear(f, &found, name, part, rows, cols, rows, &t, err));
+    BN_TRY(add_linear(f, &found, name, part, rows, cols, rows, &t, err));
     if (f->hp.rope != BN_ROPE_NORM) return BN_OK; /* else rows of each head are interleaved */
     if (strcmp(p->name, "attn_q") == 0) t->heads = f->hp.n_head;
     if (strcmp(p->name, "attn_k") == 0) t->heads = f->hp.n_head_kv;
@@ -327,13 +494,13 @@ static bn_status add_part(struct bn_cv_folder *f, uint32_t layer, size_t i, cons
 /* Without tie_word_embeddings the model is tied when it has no head. An embedding model needs none. */
 static bn_status add_head(struct bn_cv_folder *f, bn_error *err)
 {
-    struct bn_cv_found found;
+    struct found found;
     bool tied = false, said = bn_json_bool(bn_cv_folder_setting(f, "tie_word_embeddings"), &tied);
-    bool there = bn_cv_folder_find(f, "lm_head", ".weight", &found);
+    bool there = find(f, "lm_head", ".weight", &found);
     if (f->hp.sub_norms && there && !tied)
-        return bn_cv_folder_fail(f, &found, BN_ERR_UNSUPPORTED,
-                                 "a head of its own is not supported in BitNet models", err);
-    if (there && !tied) return add_table(f, &found, "lm_head", "output", err);
+        return fail(f, &found, BN_ERR_UNSUPPORTED, "a head of its own is not supported in BitNet models",
+                    err);
+    if (there && !tied) return add_table(f, &found, "lm_head", "output.weight", err);
     if (there || tied || !said || f->hp.input_norms) return BN_OK;
     return missing("lm_head", err);
 }
@@ -359,13 +526,12 @@ static bn_status check_used(struct bn_cv_folder *f, bn_error *err)
     static const char FREQUENCIES[] = ".rotary_emb.inv_freq";
     for (size_t s = 0; s < f->n_shards; s++)
         for (size_t i = 0; i < f->shards[s].st.n; i++) {
-            struct bn_cv_found found = {&f->shards[s].st.tensors[i], f->shards[s].input};
+            struct found found = {&f->shards[s].st.tensors[i], f->shards[s].input};
             size_t n = strlen(found.t->name), tail = sizeof FREQUENCIES - 1;
             if (f->shards[s].used[i] || (n > tail && strcmp(found.t->name + n - tail, FREQUENCIES) == 0) ||
                 is_left_out(f, found.t->name))
                 continue;
-            return bn_cv_folder_fail(f, &found, BN_ERR_UNSUPPORTED, "the architecture has no such tensor",
-                                     err);
+            return fail(f, &found, BN_ERR_UNSUPPORTED, "the architecture has no such tensor", err);
         }
     return BN_OK;
 }
@@ -373,11 +539,11 @@ static bn_status check_used(struct bn_cv_folder *f, bn_error *err)
 /* MLX stores the taps of the convolution before its one channel, and has added 1 to the norms. */
 static void find_norm_shift(struct bn_cv_folder *f)
 {
-    struct bn_cv_found found;
+    struct found found;
     char name[64];
     for (uint32_t layer = 0; layer < f->hp.n_layer && f->hp.gated_heads; layer++) {
         snprintf(name, sizeof name, "layers.%u.linear_attn.conv1d", layer);
-        if (!bn_cv_folder_find(f, name, ".weight", &found)) continue;
+        if (!find(f, name, ".weight", &found)) continue;
         if (found.t->n_dims == 3 && found.t->dims[2] == 1 && f->hp.recurrence.n_taps > 1)
             f->norm_shift = 0.0f;
         return;
@@ -386,17 +552,17 @@ static void find_norm_shift(struct bn_cv_folder *f)
 
 bn_status bn_cv_folder_tensors(struct bn_cv_folder *f, bn_error *err)
 {
-    struct bn_cv_found found;
+    struct found found;
     find_norm_shift(f);
-    if (!bn_cv_folder_find(f, "embed_tokens", ".weight", &found)) return missing("embed_tokens", err);
-    BN_TRY(add_table(f, &found, "embed_tokens", "token_embd", err));
+    if (!find(f, "embed_tokens", ".weight", &found)) return missing("embed_tokens", err);
+    BN_TRY(add_table(f, &found, "embed_tokens", "token_embd.weight", err));
     for (uint32_t layer = 0; layer < f->hp.n_layer; layer++)
         for (size_t i = 0; i < BN_ARRAY_LEN(LAYER); i++) {
             const struct bn_layer_part *p = part_of(f, layer, i);
             if (p != NULL) BN_TRY(add_part(f, layer, i, p, err));
         }
-    if (!bn_cv_folder_find(f, "norm", ".weight", &found)) return missing("norm", err);
-    BN_TRY(add_norm(f, &found, "output_norm", f->hp.n_embd, f->norm_shift, err));
+    if (!find(f, "norm", ".weight", &found)) return missing("norm", err);
+    BN_TRY(add_norm(f, &found, "output_norm.weight", f->hp.n_embd, f->norm_shift, err));
     BN_TRY(add_head(f, err));
     return check_used(f, err);
 }

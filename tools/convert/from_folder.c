@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "lab/kit/order.h"
 #include "tools/convert/folder.h"
 
 bn_status bn_cv_folder_input(struct bn_cv_folder *f, const char *name, bool required, size_t *index,
@@ -70,12 +71,6 @@ static bool is_plain(const char *name)
            strcmp(name + n - 12, ".safetensors") == 0;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    const char *const *x = a, *const *y = b;
-    return strcmp(*x, *y);
-}
-
 /* The files of the map, each once, sorted. */
 static bn_status list_files(const bn_json *map, const char ***out, size_t *n, bn_error *err)
 {
@@ -91,7 +86,7 @@ static bn_status list_files(const bn_json *map, const char ***out, size_t *n, bn
                               bn_json_name(e));
         files[count++] = file;
     }
-    if (count > 0) qsort(files, count, sizeof *files, by_text);
+    if (count > 0) qsort(files, count, sizeof *files, bn_compare_texts);
     for (size_t i = 0; i < count; i++)
         if (*n == 0 || strcmp(files[*n - 1], files[i]) != 0) files[(*n)++] = files[i];
     if (*n > 0 && *n <= MAX_SHARDS) return BN_OK;

@@ -11,22 +11,7 @@
 #include "model/hparams.h"
 #include "tools/convert/plan.h"
 
-static bool is_ternary(uint32_t type)
-{
-    return bn_type_info(type)->unpack != NULL;
-}
-
-static bool is_float(uint32_t type)
-{
-    return bn_type_info(type)->is_float;
-}
-
 /* ---- keys ---- */
-
-static void put_file_type(struct bn_cv_plan *plan)
-{
-    bn_gguf_put_u32(&plan->keys, "general.file_type", bn_type_info(plan->target)->file_type);
-}
 
 static bn_status keep_activations(struct bn_cv_plan *plan, bn_error *err)
 {
@@ -45,6 +30,7 @@ static bn_status keep_activations(struct bn_cv_plan *plan, bn_error *err)
 
 static bn_status copy_keys(struct bn_cv_plan *plan, bn_error *err)
 {
+    const uint32_t file_type = bn_type_info(plan->target)->file_type;
     const struct bn_gguf *gguf = &plan->gguf;
     const unsigned char *base = plan->inputs[0].map.data;
     bool has_type = false;
@@ -54,14 +40,14 @@ static bn_status copy_keys(struct bn_cv_plan *plan, bn_error *err)
         if (bn_str_equal(kv->key, "general.alignment")) {
             plan->keys.alignment = gguf->alignment; /* becomes the last key */
         } else if (bn_str_equal(kv->key, "general.file_type")) {
-            put_file_type(plan);
+            bn_gguf_put_u32(&plan->keys, "general.file_type", file_type);
             has_type = true;
         } else if (!bn_str_equal(kv->key, BN_ACTIVATIONS_KEY)) { /* put anew when it is still needed */
             bn_buf_append(&plan->keys.kv, base + kv->offset, (size_t)(end - kv->offset));
             plan->keys.n_kv++;
         }
     }
-    if (!has_type) put_file_type(plan);
+    if (!has_type) bn_gguf_put_u32(&plan->keys, "general.file_type", file_type);
     BN_TRY(keep_activations(plan, err));
     return bn_buf_check(&plan->keys.kv, err);
 }
@@ -103,9 +89,10 @@ static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from,
     t->offset = from->offset;
     t->input = 0;
     t->kind = BN_CV_COPY;
-    if (is_ternary(from->type) && from->type != plan->target) {
+    const struct bn_type_info *info = bn_type_info(from->type);
+    if (info->unpack != NULL && from->type != plan->target) {
         t->kind = BN_CV_BLOCKS;
-    } else if (floats && is_float(from->type) && from->type != plan->target && from->n_dims > 1) {
+    } else if (floats && info->is_float && from->type != plan->target && from->n_dims > 1) {
         bool wanted = bn_part_is_linear(t->name);
         if (strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0 ||
             (wanted && predicts(plan, t->name)))
@@ -141,7 +128,7 @@ static bn_status make_plan(struct bn_cv_plan *plan, bn_error *err)
     (void)bn_gguf_str(gguf, "general.architecture", &arch, NULL);
     snprintf(plan->arch, sizeof plan->arch, "%.*s", (int)bn_min_size(arch.len, 63), arch.ptr);
     for (size_t i = 0; i < gguf->n_tensors; i++)
-        if (is_ternary(gguf->tensors[i].type)) floats = false;
+        if (bn_type_info(gguf->tensors[i].type)->unpack != NULL) floats = false;
     BN_TRY(copy_keys(plan, err));
     for (size_t i = 0; i < gguf->n_tensors; i++)
         BN_TRY(add(plan, &gguf->tensors[i], floats, err));

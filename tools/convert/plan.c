@@ -47,7 +47,7 @@ void bn_cv_release(struct bn_cv_plan *plan)
     bn_gguf_writer_release(&plan->keys);
 }
 
-static bn_status settle_tensor(const struct bn_cv_plan *plan, struct bn_cv_tensor *t, bn_error *err)
+static bn_status settle_tensor(struct bn_cv_tensor *t, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->to);
     bool ternary = t->kind != BN_CV_COPY && t->kind != BN_CV_FLOATS;
@@ -64,7 +64,6 @@ static bn_status settle_tensor(const struct bn_cv_plan *plan, struct bn_cv_tenso
     if (t->heads != 0 && (bn_cv_n_rows(t) % t->heads != 0 || bn_cv_n_rows(t) / t->heads % 2 != 0))
         return bn_fail_in(err, BN_ERR_FORMAT, where, "%llu rows are not %u heads of an even number of rows",
                           (unsigned long long)bn_cv_n_rows(t), t->heads);
-    (void)plan;
     return BN_OK;
 }
 
@@ -72,7 +71,7 @@ bn_status bn_cv_settle(struct bn_cv_plan *plan, bn_error *err)
 {
     size_t n_ternary = 0;
     for (size_t i = 0; i < plan->n_tensors; i++) {
-        BN_TRY(settle_tensor(plan, &plan->tensors[i], err));
+        BN_TRY(settle_tensor(&plan->tensors[i], err));
         n_ternary += plan->tensors[i].kind != BN_CV_FLOATS &&
                      (plan->tensors[i].kind != BN_CV_COPY || plan->tensors[i].to == plan->target);
     }

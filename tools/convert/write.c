@@ -178,17 +178,9 @@ static bn_status find_scale(struct writer *w, struct bn_cv_tensor *t, bn_error *
 
 static bn_status put(struct writer *w, const void *bytes, size_t n, bn_error *err)
 {
-    const char *at = bytes;
     bn_sha256_update(&w->sha, bytes, n);
     w->n_bytes += n;
-    while (n > 0) {
-        ssize_t wrote = write(w->fd, at, n);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote < 0) return bn_fail_errno(err, errno, w->plan->options->output, "cannot write");
-        at += wrote;
-        n -= (size_t)wrote;
-    }
-    return BN_OK;
+    return bn_file_write_all(w->fd, bytes, n, w->plan->options->output, err);
 }
 
 static bn_status put_copy(struct writer *w, const struct bn_cv_tensor *t, bn_error *err)

@@ -232,20 +232,23 @@ static double ratio_of(double change)
 
 /* ---- the gate ---- */
 
-enum speed_gate { GATE_NONE, GATE_PASS, GATE_FAIL, GATE_NO_DATA };
-static const char *const GATE_NAMES[] = {"", "pass", "fail", "no_data"};
+struct gate {
+    const char *status, *word; /* in the document, and for people */
+};
+static const struct gate PASS = {"pass", "pass"}, FAIL = {"fail", "FAIL"},
+                         NO_DATA = {"no_data", "FAIL, no data"};
 
-/* The worst of all references and speeds, by the estimated ratio. */
-static enum speed_gate gate_of(const struct bench *b)
+/* The worst of all references and speeds, by the estimated ratio; NULL: there is no gate. */
+static const struct gate *gate_of(const struct bench *b)
 {
     double limit = b->x.options->fail_below;
-    enum speed_gate worst = limit > 0 ? GATE_PASS : GATE_NONE;
+    const struct gate *worst = limit > 0 ? &PASS : NULL;
     for (size_t i = 1; i < b->n && limit > 0; i++)
         for (enum figure f = PROMPT; f <= DECODE; f++) {
             const struct bn_judgement *j = b->runners[i].j[f];
             if (b->tokens[f] == 0) continue;
-            if (j == NULL || !isfinite(j->change)) return GATE_NO_DATA;
-            if (ratio_of(j->change) < limit) worst = GATE_FAIL;
+            if (j == NULL || !isfinite(j->change)) return &NO_DATA;
+            if (ratio_of(j->change) < limit) worst = &FAIL;
         }
     return worst;
 }
@@ -255,6 +258,7 @@ static enum speed_gate gate_of(const struct bench *b)
 /* Whether the figure is asked of the engine at all. */
 static bool is_asked(const struct bench *b, const struct runner *r, enum figure f)
 {
+    if (r->ref->broken) return f == PROMPT;
     if (f <= DECODE) return b->tokens[f] > 0;
     if (f >= COSTS && b->x.options->positions == 0) return false;
     return r != &b->runners[0] || (f != AGREEMENT && f != DIVERGENCE);
@@ -300,21 +304,11 @@ static void put_row(struct bn_table *t, const struct runner *r, enum figure f)
         bn_table_printf(t, "%s%s%s", why, last[0] != '\0' ? "; its last output: " : "", last);
 }
 
-static void put_gate(struct bn_buf *out, const struct bench *b)
-{
-    enum speed_gate gate = gate_of(b);
-    if (gate != GATE_NONE)
-        bn_buf_printf(out, "gate: %s; bn is required to be at least %g times as fast\n",
-                      gate == GATE_PASS   ? "pass"
-                      : gate == GATE_FAIL ? "FAIL"
-                                          : "FAIL, no data",
-                      b->x.options->fail_below);
-}
-
 static bn_status print_text(const struct bench *b, const bn_json *doc, bn_error *err)
 {
     static const char *const HEADS[] = {"figure", "engine",   "median",  "+-",
                                         "ratio",  "interval", "verdict", "note"};
+    const struct gate *gate = gate_of(b);
     struct bn_buf out = {.max = 1u << 20};
     struct bn_table t = {0};
     bn_table_begin(&t, HEADS, "llrrrrln");
@@ -334,7 +328,9 @@ static bn_status print_text(const struct bench *b, const bn_json *doc, bn_error 
     for (const bn_json *r = bn_json_first(references); r != NULL && b->x.n_prompt > 0; r = bn_json_next(r))
         if (bn_json_text_is(r, "result", "differ") && bn_crossval_put_sentence(&out, r))
             bn_buf_putc(&out, '\n');
-    put_gate(&out, b);
+    if (gate != NULL)
+        bn_buf_printf(&out, "gate: %s; bn is required to be at least %g times as fast\n", gate->word,
+                      b->x.options->fail_below);
     return bn_crossval_flush(&out, err);
 }
 
@@ -356,7 +352,6 @@ static bn_status add_measurement(struct bn_series_list *series, struct bn_compar
                                  const struct bench *b, const struct runner *r, enum figure f, char test[500],
                                  bn_error *err)
 {
-    struct bn_summary a, own;
     const char *metric = ABOUT[f].metric;
     name_test(test, b, r, f);
     /* The same reference twice is one series. */
@@ -364,15 +359,13 @@ static bn_status add_measurement(struct bn_series_list *series, struct bn_compar
         BN_TRY(bn_metric_add(series, test, metric, r->samples[f], r->n[f], 0, err));
     if (f >= COSTS || r->j[f] == NULL) return BN_OK;
     const struct runner *first = &b->runners[0];
-    if (!bn_summarize(&a, r->samples[f], r->n[f]) || !bn_summarize(&own, first->samples[f], first->n[f]))
-        return bn_nomem(err);
     *comparison = (struct bn_comparison){.test = test,
                                          .metric = metric,
                                          .unit = bn_series_find(series, test, metric)->unit,
                                          .n_a = r->n[f],
                                          .n_b = first->n[f],
-                                         .median_a = a.median,
-                                         .median_b = own.median,
+                                         .median_a = bn_median(r->samples[f], r->n[f]),
+                                         .median_b = bn_median(first->samples[f], first->n[f]),
                                          .j = *r->j[f]};
     return BN_OK;
 }
@@ -418,10 +411,10 @@ static bn_status print_json(const struct bench *b, bn_json *doc, bn_error *err)
     bn_json_put_string(doc, "engine", b->own);
     bn_others_put(doc, &b->others);
     put_reasons(doc, b);
-    if (gate_of(b) != GATE_NONE) {
+    if (gate_of(b) != NULL) {
         bn_json *gate = bn_json_put_object(doc, "gate");
         bn_json_put_number(gate, "fail_below", b->x.options->fail_below);
-        bn_json_put_string(gate, "status", GATE_NAMES[gate_of(b)]);
+        bn_json_put_string(gate, "status", gate_of(b)->status);
     }
     BN_TRY(put_measurements(doc, b, err));
     bn_json_put_u64(doc, "exit_code", (uint64_t)b->x.args->exit_code);
@@ -468,7 +461,7 @@ static bn_status read_options(struct bench *b, const struct bn_args *args, bn_er
 /* 0 only when the speed of every engine was measured, and the gate passed. */
 static int exit_of(const struct bench *b)
 {
-    int code = gate_of(b) > GATE_PASS ? BN_EXIT_NEGATIVE : BN_EXIT_OK;
+    int code = gate_of(b) != NULL && gate_of(b) != &PASS ? BN_EXIT_NEGATIVE : BN_EXIT_OK;
     for (size_t i = 0; i < b->n; i++)
         if (b->runners[i].n[PROMPT] == 0 || b->runners[i].ref->broken) code = BN_EXIT_NEGATIVE;
     return code;

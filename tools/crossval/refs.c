@@ -48,11 +48,6 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
 
 /* ---- starting, ending ---- */
 
-static bool is_interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 static void show_stderr(void *user, const char *bytes, size_t n)
 {
     (void)user;
@@ -124,7 +119,7 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
 {
     struct bn_buf command = {.max = 1u << 16};
     uint64_t seconds = x->options->timeout_s;
-    struct bn_reference_options options = {.cancelled = is_interrupted,
+    struct bn_reference_options options = {.cancelled = bn_cli_is_interrupted,
                                            .on_stderr = x->args->verbose > 0 ? show_stderr : NULL};
     if (seconds == 0 || seconds > 86400 * 7)
         return bn_fail(why, BN_ERR_ARG, "--timeout wants a second at least, and a week at most");

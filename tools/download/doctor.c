@@ -28,8 +28,8 @@ const struct bn_option bn_download_doctor_options[] = {
 struct job {
     struct bn_doctor rows;
     struct bn_hub_fetch fetch;
-    char *root;
-    bool reached; /* the endpoint */
+    char root[BN_HUB_PATH_MAX]; /* "": there is none */
+    bool reached;               /* the endpoint */
 };
 
 /* ---- this machine ---- */
@@ -65,13 +65,12 @@ static void check_space(struct job *j, const char *folder, uint64_t wanted)
 
 static bool is_locked(const struct job *j, const struct bn_hub_cached *c)
 {
-    char *path = NULL;
+    char path[BN_HUB_PATH_MAX];
     struct bn_hub_lock *lock = NULL;
-    bool locked = bn_hub_cache_lock(&path, j->root, c->repo, c->etag, NULL) == BN_OK &&
+    bool locked = bn_hub_cache_lock(path, j->root, c->repo, c->etag, NULL) == BN_OK &&
                   access(path, R_OK | W_OK) == 0 &&
                   bn_hub_lock_take(&lock, path, 0, NULL, NULL, NULL) == BN_ERR_IO;
     bn_hub_lock_release(lock);
-    bn_free(path);
     return locked;
 }
 
@@ -206,8 +205,7 @@ static bn_status check_all(struct job *j, const struct bn_args *args, bn_error *
     char state[BN_HUB_PATH_MAX];
     uint64_t wanted = 0;
     bn_error why = {0};
-    bn_status status = bn_hub_cache_root(&j->root, &why);
-    if (status == BN_ERR_NOMEM) return bn_nomem(err);
+    bn_status status = bn_hub_cache_root(j->root, &why);
     if (status != BN_OK)
         bn_doctor_put(&j->rows, cache, "cache", why.hint, "%s", why.msg);
     else
@@ -217,12 +215,12 @@ static bn_status check_all(struct job *j, const struct bn_args *args, bn_error *
     if (bn_hub_state_path(state, "digests"))
         check_folder(j, "state", state, BN_DOCTOR_NOTE,
                      "set XDG_STATE_HOME to a folder of yours: digests and versions are recorded there");
-    if (j->root != NULL) BN_TRY(check_locks(j, err));
+    if (j->root[0] != '\0') BN_TRY(check_locks(j, err));
     BN_TRY(check_network(j, err));
     BN_TRY(check_token(j, err));
     if (args->n_operands > 0 && (j->reached || j->fetch.server.offline))
         BN_TRY(check_model(j, args->operands[0], &wanted, err));
-    if (to != NULL || j->root != NULL) check_space(j, to != NULL ? to : j->root, wanted);
+    if (to != NULL || j->root[0] != '\0') check_space(j, to != NULL ? to : j->root, wanted);
     return BN_OK;
 }
 
@@ -237,7 +235,6 @@ bn_status bn_download_doctor(struct bn_args *args, bn_error *err)
     j->fetch.to = ((const struct bn_download_options *)args->fields)->to;
     if (status == BN_OK) status = check_all(j, args, err);
     status = bn_doctor_end(&j->rows, status, err);
-    bn_free(j->root);
     bn_free(j);
     return status;
 }

@@ -103,20 +103,13 @@ static const struct column REGISTRY[] = {
     {NULL, NULL, TEXT},
 };
 
-/* The file in the cache, allocated; NULL when it is not there. */
-static char *cached_path(const char *root, const struct bn_hub_file *file)
-{
-    char *path = NULL;
-    if (root == NULL || file->file[0] == '\0') return NULL;
-    bn_status status = bn_hub_cache_find(&path, root, file->repo, file->file, file->revision, NULL);
-    return status == BN_OK ? path : NULL;
-}
-
 static void put_file(bn_json *files, const struct bn_hub_model *m, const struct bn_hub_file *f,
                      const char *root)
 {
     char name[200], key[1400], first_use[BN_SHA256_HEX] = "";
-    char *path = cached_path(root, f);
+    char path[BN_HUB_PATH_MAX];
+    bool here = root[0] != '\0' && f->file[0] != '\0' &&
+                bn_hub_cache_find(path, root, f->repo, f->file, f->revision, NULL) == BN_OK;
     bn_json *o = bn_json_add_object(files);
     snprintf(name, sizeof name, f == m->files ? "%s" : "%s:%s", m->name, f->variant);
     snprintf(key, sizeof key, "hf:%s:%s", f->repo, f->file);
@@ -138,8 +131,7 @@ static void put_file(bn_json *files, const struct bn_hub_model *m, const struct 
     bn_json_put_text(o, "sha256", f->sha256 != NULL ? f->sha256 : first_use);
     bn_json_put_text(o, "sha256_source", f->sha256 != NULL ? "pinned" : first_use[0] != '\0' ? "first" : "");
     bn_json_put_string(o, "runs", f->runs);
-    bn_json_put_string(o, "path", path);
-    bn_free(path);
+    bn_json_put_string(o, "path", here ? path : NULL);
 }
 
 static bn_status list_registry(bn_json *files, const char *root, bool names, bn_error *err)
@@ -210,7 +202,7 @@ static bn_status find_owners(bool **own, const struct bn_hub_walk *walk, bn_erro
 
 struct cache {
     const struct bn_args *args;
-    char *root;
+    char root[BN_HUB_PATH_MAX];
     struct bn_hub_walk walk;
     bool *own; /* of each file: its bytes are not those of another one that stays, or comes before it */
     bn_json *doc, *files;
@@ -222,7 +214,7 @@ static bn_status open_cache(struct cache *c, const struct bn_args *args, bn_erro
 {
     *c = (struct cache){.args = args};
     c->doc = bn_download_document("files", &c->files);
-    BN_TRY(bn_hub_cache_root(&c->root, err));
+    BN_TRY(bn_hub_cache_root(c->root, err));
     bn_json_put_string(c->doc, "cache", c->root);
     BN_TRY(bn_hub_walk_open(&c->walk, c->root, err));
     return find_owners(&c->own, &c->walk, err);
@@ -233,7 +225,6 @@ static void close_cache(struct cache *c)
     bn_json_free(c->doc);
     bn_hub_walk_release(&c->walk);
     bn_free(c->own);
-    bn_free(c->root);
 }
 
 /* The table, and the sum of the bytes. */
@@ -267,25 +258,23 @@ bn_status bn_download_list(struct bn_args *args, bn_error *err)
     if (o->names && (args->json || o->cached))
         return bn_fail(err, BN_ERR_ARG, "--names cannot be combined with --json or --cached");
     if (o->cached) return list_cached(args, err);
-    char *root = NULL;
+    char root[BN_HUB_PATH_MAX];
     bn_json *files, *doc = bn_download_document("files", &files);
-    if (bn_hub_cache_root(&root, NULL) != BN_OK) root = NULL;
-    bn_json_put_string(doc, "cache", root);
+    (void)!bn_hub_cache_root(root, NULL);
+    bn_json_put_text(doc, "cache", root);
     bn_status status = list_registry(files, root, o->names, err);
     if (status == BN_OK && !o->names) status = print(args, doc, REGISTRY, err);
     if (status == BN_OK && !o->names && !args->json)
         puts("\ndigest: pinned: known before the download; first: recorded at the first one");
     bn_json_free(doc);
-    bn_free(root);
     return status;
 }
 
 bn_status bn_download_path(struct bn_args *args, bn_error *err)
 {
-    char *path = NULL;
-    BN_TRY(bn_hub_locate(&path, args->operands[0], err));
+    char path[BN_HUB_PATH_MAX];
+    BN_TRY(bn_hub_locate(path, args->operands[0], err));
     printf("%s\n", path);
-    bn_free(path);
     return BN_OK;
 }
 
@@ -310,11 +299,10 @@ static bn_status remove_old(const struct cache *c, const struct bn_hub_cached *i
 static bn_status remove_blob(const struct cache *c, const struct bn_hub_cached *item, bool *busy,
                              bn_error *err)
 {
-    char *path = NULL;
+    char path[BN_HUB_PATH_MAX];
     struct bn_hub_lock *lock = NULL;
-    BN_TRY(bn_hub_cache_lock(&path, c->root, item->repo, item->etag, err));
+    BN_TRY(bn_hub_cache_lock(path, c->root, item->repo, item->etag, err));
     *busy = bn_hub_lock_take(&lock, path, 0, NULL, NULL, NULL) != BN_OK;
-    bn_free(path);
     if (*busy) return BN_OK;
     bn_status status = bn_hub_walk_remove(c->root, item->path, false, err);
     bn_hub_lock_release(lock);

@@ -64,8 +64,8 @@ static bn_status lock_model(cJSON *lock, struct bn_hub_fetch *f, const char *ref
     if (f->sha256_wanted[0] == '\0' || f->commit[0] == '\0')
         return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, reference, "its digest is not known yet"), err,
                        "bn-download %s first", reference);
-    char *path = NULL;
-    if (bn_hub_find(&path, reference, NULL) != BN_OK) path = NULL;
+    char path[BN_HUB_PATH_MAX];
+    bool here = bn_hub_find(path, reference, NULL) == BN_OK;
     const struct bn_hub_locked entry = {.id = reference,
                                         .repo = f->repo,
                                         .revision = f->commit,
@@ -73,9 +73,7 @@ static bn_status lock_model(cJSON *lock, struct bn_hub_fetch *f, const char *ref
                                         .sha256 = f->sha256_wanted,
                                         .licence = f->licence[0] != '\0' ? f->licence : NULL,
                                         .size = f->size};
-    bn_status status = add(lock, &f->server, entry, path, err);
-    bn_free(path);
-    return status;
+    return add(lock, &f->server, entry, here ? path : NULL, err);
 }
 
 static bn_status lock_cached(cJSON *lock, const struct bn_hub_server *server, const struct bn_hub_cached *c,
@@ -102,17 +100,16 @@ static bn_status lock_cached(cJSON *lock, const struct bn_hub_server *server, co
 /* The models that are named, else everything in the cache whose blob is named by its digest. */
 static bn_status lock_all(cJSON *lock, struct bn_hub_fetch *fetch, const struct bn_args *args, bn_error *err)
 {
-    char *root;
+    char root[BN_HUB_PATH_MAX];
     struct bn_hub_walk walk;
     for (size_t i = 0; i < args->n_operands; i++)
         BN_TRY(lock_model(lock, fetch, args->operands[i], err));
     if (args->n_operands > 0) return BN_OK;
-    BN_TRY(bn_hub_cache_root(&root, err));
+    BN_TRY(bn_hub_cache_root(root, err));
     bn_status status = bn_hub_walk_open(&walk, root, err);
     for (size_t i = 0; i < walk.n && status == BN_OK; i++)
         status = lock_cached(lock, &fetch->server, &walk.list[i], err);
     bn_hub_walk_release(&walk);
-    bn_free(root);
     return status;
 }
 

@@ -143,22 +143,11 @@ static double rate_of(struct bn_download_show *s, uint64_t now, uint64_t fetched
     return now > s->old.ns ? (double)(fetched - s->old.fetched) * 1e9 / (double)(now - s->old.ns) : 0;
 }
 
-static void draw(const char *line)
-{
-    fprintf(stderr, "\r\033[K%s", line);
-    fflush(stderr);
-}
-
-static void clear(struct bn_download_show *s)
+void bn_download_show_end(struct bn_download_show *s)
 {
     if (s->drawn) fputs("\r\033[K", stderr);
     if (s->drawn) fflush(stderr);
     s->drawn = false;
-}
-
-void bn_download_show_end(struct bn_download_show *show)
-{
-    clear(show);
 }
 
 /* ---- events of a transfer ---- */
@@ -176,7 +165,8 @@ static void progress(struct bn_download_show *s, const struct bn_transfer_event 
     } else if (s->bar) {
         bn_download_bar(line, sizeof line, bn_progress_columns(), file_name(s->fetch), e->have, e->size, rate,
                         eta);
-        draw(line);
+        fprintf(stderr, "\r\033[K%s", line);
+        fflush(stderr);
         s->drawn = true;
     } else {
         if (!bn_download_line_due(now - s->told_ns, percent, s->percent)) return;
@@ -190,7 +180,7 @@ static void progress(struct bn_download_show *s, const struct bn_transfer_event 
 static void note(struct bn_download_show *s, const struct bn_transfer_event *e)
 {
     char have[BN_UNITS_ROOM];
-    clear(s);
+    bn_download_show_end(s);
     if (e->phase == BN_TRANSFER_RESUME)
         bn_report_note(0, "resuming: %s already downloaded and verified",
                        bn_units_text(have, (double)e->have, "B"));

@@ -340,17 +340,15 @@ static bn_status get_all(struct tokenizer *t, const char *text, bn_error *err)
 
 static bn_status check(struct tokenizer *t, const char *model, bool *fits, bn_error *err)
 {
-    char *path = NULL;
+    char path[BN_HUB_PATH_MAX];
     uint32_t n_model = 0;
     const char *text = NULL;
     bool named = access(model, F_OK) != 0 && bn_hub_is_reference(model);
-    if (named) BN_TRY(bn_hub_find(&path, model, err));
+    if (named) BN_TRY(bn_hub_find(path, model, err));
     bn_json *o = bn_json_put_object(t->doc, "check");
     bn_json_put_string(o, "model", named ? path : model);
     bn_json *differences = bn_json_put_array(o, "differences");
-    bn_status status = vocabulary_compare(&t->vocabulary, named ? path : model, &n_model, differences, err);
-    bn_free(path);
-    BN_TRY(status);
+    BN_TRY(vocabulary_compare(&t->vocabulary, named ? path : model, &n_model, differences, err));
     *fits = bn_json_size(differences) == 0;
     bn_json_put_bool(o, "fits", *fits);
     bn_json_put_u64(o, "n_tokens", n_model);

@@ -27,7 +27,7 @@ struct verify {
     const struct bn_args *args;
     struct bn_hub_registry *registry;
     struct bn_hub_lockfile lock;
-    char *root;
+    char root[BN_HUB_PATH_MAX];
     struct bn_hub_walk walk;
     const char *wanted; /* --sha256 */
     bn_json *files;     /* of the document */
@@ -89,12 +89,10 @@ static void tell(struct verify *v, const char *name, const char *path, const str
 /* Is this the file of the registry: is the snapshot that of its revision? */
 static bool is_of(const struct verify *v, const struct bn_hub_cached *c, const struct bn_hub_file *file)
 {
-    char *path = NULL;
-    if (strcmp(file->repo, c->repo) != 0 || strcmp(file->file, c->file) != 0) return false;
-    bool same = bn_hub_cache_find(&path, v->root, c->repo, c->file, file->revision, NULL) == BN_OK &&
-                strcmp(path, c->link) == 0;
-    bn_free(path);
-    return same;
+    char path[BN_HUB_PATH_MAX];
+    return strcmp(file->repo, c->repo) == 0 && strcmp(file->file, c->file) == 0 &&
+           bn_hub_cache_find(path, v->root, c->repo, c->file, file->revision, NULL) == BN_OK &&
+           strcmp(path, c->link) == 0;
 }
 
 static bn_status hold_registry(const struct verify *v, const struct bn_hub_cached *c, struct finding *f,
@@ -161,9 +159,9 @@ static bn_status verify_plain(struct verify *v, const char *path, bn_error *err)
 
 static bn_status verify_operand(struct verify *v, const char *text, bn_error *err)
 {
-    char *path = NULL;
+    char path[BN_HUB_PATH_MAX];
     if (access(text, F_OK) == 0 || !bn_hub_is_reference(text)) return verify_plain(v, text, err);
-    BN_TRY(bn_hub_find(&path, text, err));
+    BN_TRY(bn_hub_find(path, text, err));
     bn_status status = BN_OK;
     bool found = false;
     for (size_t i = 0; i < v->walk.n && status == BN_OK; i++) {
@@ -171,9 +169,7 @@ static bn_status verify_operand(struct verify *v, const char *text, bn_error *er
         found = true;
         status = verify_cached(v, &v->walk.list[i], err);
     }
-    if (status == BN_OK && !found) status = verify_plain(v, path, err);
-    bn_free(path);
-    return status;
+    return status == BN_OK && !found ? verify_plain(v, path, err) : status;
 }
 
 static bn_status open_sources(struct verify *v, bn_error *err)
@@ -184,7 +180,7 @@ static bn_status open_sources(struct verify *v, bn_error *err)
         return bn_fail(err, BN_ERR_ARG, "--sha256 needs exactly one MODEL");
     BN_TRY(bn_hub_registry_open(&v->registry, err));
     if (o->lock != NULL) BN_TRY(bn_hub_lockfile_read(&v->lock, o->lock, err));
-    if (bn_hub_cache_root(&v->root, v->args->n_operands > 0 ? NULL : err) != BN_OK)
+    if (bn_hub_cache_root(v->root, v->args->n_operands > 0 ? NULL : err) != BN_OK)
         return v->args->n_operands > 0 ? BN_OK : BN_ERR_NOT_FOUND;
     return bn_hub_walk_open(&v->walk, v->root, err);
 }
@@ -223,6 +219,5 @@ bn_status bn_download_verify(struct bn_args *args, bn_error *err)
     bn_hub_walk_release(&v.walk);
     bn_hub_lockfile_release(&v.lock);
     bn_hub_registry_close(v.registry);
-    bn_free(v.root);
     return status;
 }

@@ -148,11 +148,6 @@ struct job {
     struct bn_busy before;
 };
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 static double seconds(struct timeval t)
 {
     return (double)t.tv_sec + (double)t.tv_usec / 1e6;
@@ -208,7 +203,7 @@ static void warn_of_gaps(const struct job *job)
 
 static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
 {
-    for (size_t run = 0; run < job->asked->work.runs && !interrupted(); run++)
+    for (size_t run = 0; run < job->asked->work.runs && !bn_cli_is_interrupted(); run++)
         BN_TRY(run_once(job, out, run, err));
     bn_flamegraph_warn(&job->delivery);
     bn_flamegraph_put_others(out->stacks->about, &job->before);
@@ -259,7 +254,7 @@ static bn_status record_program(struct bn_flamegraph_recorded *out, const struct
     bn_flamegraph_read_sampler(&job.options, &job.symbol_options, job.asked);
     BN_TRY(choose_fds(&job, &opened, err));
     bn_cli_catch_interrupt();
-    job.options.cancelled = interrupted;
+    job.options.cancelled = bn_cli_is_interrupted;
     bn_status status = bn_stacks_open(&out->stacks, "ns", bn_record_kind_name(job.options.kind), err);
     if (status == BN_OK) {
         begin_about(&job, out->stacks->about);

@@ -25,6 +25,9 @@
 /* Signs of fewer weights are not judged: all of 32 are alike by chance once in 2^31. */
 #define MIN_SIGNED 32u
 
+#define MAX_EXPERTS 1024u
+#define MAX_UNITS 131072u
+
 enum kind { TERNARY, FLOATS, NORM, VECTOR };
 
 /* Ranges include their ends. `near`: the distance from the median that is always allowed; 0: there is no comparison.
@@ -188,7 +191,7 @@ struct unit {
     enum kind kind;
     double figures[BN_RUN_FIGURES]; /* NaN: there is none */
     double low[BN_RUN_FIGURES], high[BN_RUN_FIGURES];
-    struct unit *first; /* of its role: it has the ranges */
+    struct unit *first, *next, *last; /* of its role: the first one has the ranges, and knows the last one */
 };
 
 struct judge {
@@ -224,12 +227,19 @@ static enum kind kind_of(const struct bn_gguf_tensor *t, const char *name)
     return strstr(name, "norm") != NULL && strstr(name, ".bias") == NULL ? NORM : VECTOR;
 }
 
+/* How many units a tensor is: a file that is not a model may have any shape. */
+static uint64_t parts_of(const struct bn_gguf_tensor *t)
+{
+    return t->ne[2] <= MAX_EXPERTS && t->ne[3] == 1 ? t->ne[2] : 1;
+}
+
 static bn_status read_unit(struct unit *u, const struct bn_gguf_tensor *t, uint64_t expert,
                            uint64_t *n_zero_rows, bn_error *err)
 {
     struct bn_run_stats s;
-    BN_TRY(bn_run_read_stats(&s, t, expert * t->ne[1], t->ne[1], err));
-    name_unit(u, t, expert, t->ne[2] > 1);
+    uint64_t n_rows = t->ne[1] * t->ne[2] * t->ne[3] / parts_of(t);
+    BN_TRY(bn_run_read_stats(&s, t, expert * n_rows, n_rows, err));
+    name_unit(u, t, expert, parts_of(t) > 1);
     u->kind = kind_of(t, u->name);
     double n_signed = (double)(s.codes[0] + s.codes[2] + s.codes[3]), n = n_signed + (double)s.codes[1];
     u->figures[BN_RUN_INVALID] = (double)s.n_invalid;
@@ -246,17 +256,20 @@ static bn_status read_units(struct judge *j, const struct bn_gguf *gguf, bn_erro
 {
     size_t n = 0;
     for (size_t i = 0; i < gguf->n_tensors; i++)
-        n += gguf->tensors[i].ne[2] * gguf->tensors[i].ne[3];
+        n += parts_of(&gguf->tensors[i]);
+    if (n > MAX_UNITS) return bn_fail(err, BN_ERR_LIMIT, "more than %u tensors and experts", MAX_UNITS);
     j->units = bn_alloc(n, sizeof *j->units);
     j->room = bn_alloc(n, sizeof *j->room);
     if (j->units == NULL || j->room == NULL) return bn_nomem(err);
     for (size_t i = 0; i < gguf->n_tensors; i++)
-        for (uint64_t e = 0; e < gguf->tensors[i].ne[2] * gguf->tensors[i].ne[3]; e++) {
-            struct unit *u = &j->units[j->n++];
+        for (uint64_t e = 0; e < parts_of(&gguf->tensors[i]); e++) {
+            struct unit *u = &j->units[j->n++], *first = j->units;
             BN_TRY(read_unit(u, &gguf->tensors[i], e, &j->n_zero_rows, err));
-            u->first = j->units;
-            while (strcmp(u->first->role, u->role) != 0)
-                u->first++;
+            while (strcmp(first->role, u->role) != 0)
+                first++;
+            if (first != u) first->last->next = u;
+            first->last = u;
+            u->first = first;
         }
     return BN_OK;
 }
@@ -272,9 +285,9 @@ static void set_range(struct judge *j, struct unit *first, const struct rule *ru
     size_t n = 0;
     *low = rule->low;
     *high = rule->high;
-    for (const struct unit *u = first; u < j->units + j->n; u++) {
+    for (const struct unit *u = first; u != NULL; u = u->next) {
         double x = u->figures[rule->figure];
-        if (u->first == first && x >= rule->low && x <= rule->high) j->room[n++] = of_size ? bn_log(x) : x;
+        if (x >= rule->low && x <= rule->high) j->room[n++] = of_size ? bn_log(x) : x;
     }
     if (rule->near <= 0.0 || n < MIN_NEIGHBOURS) return;
     j->failed |= !bn_summarize(&s, j->room, n);

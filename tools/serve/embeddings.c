@@ -23,39 +23,27 @@ struct bn_embed {
     bn_embedding *embedding;
 };
 
-struct parsing {
-    struct bn_server *server;
-    struct bn_job *job;
-    struct bn_embed *embed;
-    struct bn_reply *reply;
-    bn_json *body;
-};
-
 /* ---- the request ---- */
 
-static bool refuse(struct parsing *p, const char *name, const char *what)
-{
-    return bn_reply_refuse(p->reply, name, what);
-}
-
 /* Texts that are not empty and that the context holds. */
-static bool take_input(struct parsing *p)
+static bool take_input(struct bn_job *job, const bn_json *body, struct bn_reply *reply)
 {
-    uint32_t n_ctx = bn_session_n_ctx(p->server->session);
-    const size_t room = BN_SERVE_MAX_ANSWER_BYTES / (p->embed->n_embd * FLOAT_BYTES);
-    if (!bn_job_take_prompts(p->job, bn_json_get(p->body, "input"), "input", MAX_TEXTS, p->reply))
-        return false;
-    if (p->job->n_prompts > room)
-        return refuse(p, "input", "has too many texts: the answer would be larger than 64 MiB");
-    p->embed->vectors = bn_alloc(p->job->n_prompts * p->embed->n_embd, sizeof *p->embed->vectors);
-    if (p->embed->vectors == NULL) return bn_reply_no_memory(p->reply);
-    for (size_t i = 0; i < p->job->n_prompts; i++) {
-        const struct bn_prompt *text = &p->job->prompts[i];
-        p->embed->n_tokens += text->n_ids;
-        if (text->text != NULL && text->n_bytes == 0) return refuse(p, "input", "has an empty text");
+    struct bn_embed *e = job->embed;
+    uint32_t n_ctx = bn_session_n_ctx(job->server->session);
+    const size_t room = BN_SERVE_MAX_ANSWER_BYTES / (e->n_embd * FLOAT_BYTES);
+    if (!bn_job_take_prompts(job, bn_serve_member(body, "input"), "input", MAX_TEXTS, reply)) return false;
+    if (job->n_prompts > room)
+        return bn_reply_refuse(reply, "input", "has too many texts: the answer would be larger than 64 MiB");
+    e->vectors = bn_alloc(job->n_prompts * e->n_embd, sizeof *e->vectors);
+    if (e->vectors == NULL) return bn_reply_no_memory(reply);
+    for (size_t i = 0; i < job->n_prompts; i++) {
+        const struct bn_prompt *text = &job->prompts[i];
+        e->n_tokens += text->n_ids;
+        if (text->text != NULL && text->n_bytes == 0)
+            return bn_reply_refuse(reply, "input", "has an empty text");
         if (text->n_ids <= n_ctx) continue;
         bn_reply_error(
-            p->reply, 400, "input", "context_length_exceeded",
+            reply, 400, "input", "context_length_exceeded",
             "This model's maximum context length is %u tokens. However, your input has a text of %zu tokens. "
             "Please reduce the length of the input.",
             n_ctx, text->n_ids);
@@ -64,22 +52,21 @@ static bool take_input(struct parsing *p)
     return true;
 }
 
-static bool take_options(struct parsing *p)
+static bool take_options(struct bn_job *job, const bn_json *body, struct bn_reply *reply)
 {
-    const bn_json *form = bn_json_get(p->body, "encoding_format");
-    const bn_json *length = bn_json_get(p->body, "dimensions");
-    uint64_t n = p->embed->n_embd;
-    bool has_form = form != NULL && bn_json_kind(form) != BN_JSON_NULL;
-    bool has_length = length != NULL && bn_json_kind(length) != BN_JSON_NULL;
+    struct bn_embed *e = job->embed;
+    const bn_json *form = bn_serve_member(body, "encoding_format");
+    const bn_json *length = bn_serve_member(body, "dimensions");
+    uint64_t n = e->n_embd;
     const char *name = "float";
-    if (has_form &&
+    if (form != NULL &&
         (!bn_json_string(form, &name) || (strcmp(name, "float") != 0 && strcmp(name, "base64") != 0)))
-        return refuse(p, "encoding_format", "is not \"float\" or \"base64\"");
-    p->embed->base64 = strcmp(name, "base64") == 0;
-    if (!has_length || (bn_json_u64(length, &n) && n == p->embed->n_embd)) return true;
-    bn_reply_error(p->reply, 400, "dimensions", NULL,
+        return bn_reply_refuse(reply, "encoding_format", "is not \"float\" or \"base64\"");
+    e->base64 = strcmp(name, "base64") == 0;
+    if (length == NULL || (bn_json_u64(length, &n) && n == e->n_embd)) return true;
+    bn_reply_error(reply, 400, "dimensions", NULL,
                    "dimensions is not %zu, the length of this model's vectors, which cannot be shortened",
-                   p->embed->n_embd);
+                   e->n_embd);
     return false;
 }
 
@@ -88,36 +75,39 @@ static bn_pooling pooling_of(const struct bn_server *s)
     return s->o->pooling != BN_POOLING_FILE ? (bn_pooling)s->o->pooling : bn_model_hparams(s->model)->pooling;
 }
 
-static bool check_model(struct parsing *p)
+static bool check_model(struct bn_job *job, struct bn_reply *reply)
 {
-    bn_pooling pooling = pooling_of(p->server);
+    bn_pooling pooling = pooling_of(job->server);
     if (pooling != BN_POOLING_FILE && pooling != BN_POOLING_NONE) return true;
     bn_reply_error(
-        p->reply, 400, "model", NULL,
+        reply, 400, "model", NULL,
         "the model's file does not say how tokens become one vector; start bn-serve with --pooling mean "
         "or --pooling last");
     return false;
 }
 
-bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n,
+bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *text, size_t n,
                     struct bn_reply *reply)
 {
-    struct parsing p = {.server = server, .job = bn_job_new(server, reply), .reply = reply};
+    struct bn_job *job = bn_job_new(server, reply);
+    bn_json *body = NULL;
     *out = NULL;
-    if (p.job == NULL) return false;
-    p.embed = p.job->embed = bn_alloc(1, sizeof *p.embed);
-    p.job->n_choices = 1;
-    p.job->choices[0].job = p.job;
-    if (p.embed == NULL) (void)bn_reply_no_memory(reply);
-    if (p.embed != NULL) p.embed->n_embd = bn_model_hparams(server->model)->n_embd;
-    if (p.embed != NULL && bn_serve_parse(&p.body, body, n, reply) && check_model(&p) && take_options(&p) &&
-        take_input(&p))
-        *out = p.job;
-    else
-        bn_job_release(p.job);
-    bn_json_free(p.body);
-    if (*out != NULL) (*out)->choices[0].gen.n_prompt = p.embed->n_tokens;
-    return *out != NULL;
+    if (job == NULL) return false;
+    job->embed = bn_alloc(1, sizeof *job->embed);
+    job->n_choices = 1;
+    job->choices[0].job = job;
+    if (job->embed == NULL) (void)bn_reply_no_memory(reply);
+    if (job->embed != NULL) job->embed->n_embd = bn_model_hparams(server->model)->n_embd;
+    bool good = job->embed != NULL && bn_serve_parse(&body, text, n, reply) && check_model(job, reply) &&
+                take_options(job, body, reply) && take_input(job, body, reply);
+    bn_json_free(body);
+    if (good) {
+        job->choices[0].gen.n_prompt = job->embed->n_tokens;
+        *out = job;
+    } else {
+        bn_job_release(job);
+    }
+    return good;
 }
 
 void bn_embed_release(struct bn_embed *e)

@@ -63,8 +63,7 @@ bool bn_engine_submit(struct bn_server *s, struct bn_job *job, struct bn_reply *
     pthread_mutex_lock(&s->lock);
     bool entered = enter(s, job, reply);
     pthread_mutex_unlock(&s->lock);
-    ssize_t written = write(s->wake, &one, sizeof one);
-    (void)written;
+    (void)!write(s->wake, &one, sizeof one);
     return entered;
 }
 
@@ -132,22 +131,39 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
     if (++job->n_ended == job->n_choices) finish_job(s, job);
 }
 
+/* The choices that run, or those that wait. */
+static size_t count(const struct bn_job *job, bool started)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < job->n_choices; i++)
+        n += job->choices[i].started == started && !job->choices[i].ended;
+    return n;
+}
+
+/* Ends these. May free the job. */
+static void end_choices(struct bn_server *s, struct bn_job *job, bool started)
+{
+    struct bn_choice *c = job->choices;
+    for (size_t n = count(job, started); n > 0; c++) {
+        if (c->started != started || c->ended) continue;
+        n--; /* the last one may free the job */
+        end_choice(s, c);
+    }
+}
+
+static void cancel(struct bn_server *s, struct bn_job *job)
+{
+    for (size_t i = 0; i < job->n_choices; i++)
+        if (job->choices[i].started && !job->choices[i].ended)
+            bn_scheduler_cancel(s->lanes.scheduler, &job->choices[i].gen);
+}
+
 /* Its client left, or it failed: what runs is cancelled, what waits is dropped. May free the job. */
 static void drop_job(struct bn_server *s, struct bn_job *job)
 {
-    size_t n_choices = job->n_choices, n_waiting = 0;
     job->dropped = true;
-    for (size_t i = 0; i < n_choices; i++) {
-        struct bn_choice *c = &job->choices[i];
-        if (c->started && !c->ended) bn_scheduler_cancel(s->lanes.scheduler, &c->gen);
-        n_waiting += !c->started && !c->ended;
-    }
-    for (size_t i = 0; i < n_choices && n_waiting > 0; i++) {
-        struct bn_choice *c = &job->choices[i];
-        if (c->started || c->ended) continue;
-        n_waiting--; /* the last one may free the job */
-        end_choice(s, c);
-    }
+    cancel(s, job);
+    end_choices(s, job, false);
 }
 
 static void fail_job(struct bn_server *s, struct bn_job *job, unsigned status, const char *message)
@@ -232,19 +248,11 @@ static struct bn_job *next_job(struct bn_server *s, const struct bn_job *job)
 static void fail_all(struct bn_server *s, const char *message)
 {
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
-        size_t n_choices = job->n_choices, n_running = 0;
         next = next_job(s, job);
-        for (size_t i = 0; i < n_choices; i++)
-            n_running += job->choices[i].started && !job->choices[i].ended;
-        if (n_running == 0) continue;
+        if (count(job, true) == 0) continue;
         if (!job->dropped) bn_answer_failed(job, 500, message);
         job->dropped = true;
-        for (size_t i = 0; i < n_choices && n_running > 0; i++) {
-            struct bn_choice *c = &job->choices[i];
-            if (!c->started || c->ended) continue;
-            n_running--;
-            end_choice(s, c);
-        }
+        end_choices(s, job, true);
     }
 }
 
@@ -305,8 +313,7 @@ static void end_late(struct bn_server *s, struct bn_job *job)
         fail_job(s, job, 429, "no answer within the time that this server allows (--max-time)");
         return;
     }
-    for (size_t i = 0; i < job->n_choices; i++)
-        if (!job->choices[i].ended) bn_scheduler_cancel(s->lanes.scheduler, &job->choices[i].gen);
+    cancel(s, job);
 }
 
 static void sweep(struct bn_server *s)
@@ -341,10 +348,7 @@ static void wait_for_work(struct bn_server *s)
 {
     struct pollfd p = {.fd = s->wake, .events = POLLIN};
     uint64_t count;
-    if (poll(&p, 1, 1000) > 0) {
-        ssize_t n = read(s->wake, &count, sizeof count);
-        (void)n;
-    }
+    if (poll(&p, 1, 1000) > 0) (void)!read(s->wake, &count, sizeof count);
 }
 
 /* ---- the loop ---- */

@@ -187,6 +187,22 @@ static void check_framing(const struct bn_serve_options *o, struct bn_head *head
     if (head->n_body > o->max_body_bytes) bn_reply_too_large(reply, o->max_body_bytes);
 }
 
+/* The number of a key, counted from 1; 0: it is none of them. The time does not depend on its bytes. */
+static uint32_t find_key(const struct bn_server *s, const char *key)
+{
+    char digest[BN_SHA256_HEX];
+    uint32_t found = 0;
+    bn_sha256_hex(key, strlen(key), digest);
+    for (uint32_t i = 0; i < s->n_keys; i++) {
+        unsigned differ = 0;
+        for (size_t k = 0; k < BN_SHA256_HEX; k++)
+            differ |= (unsigned)(digest[k] ^ s->keys[i][k]);
+        uint32_t same = (differ - 1u) >> 31; /* 1 when differ is 0 */
+        found |= same * (i + 1);
+    }
+    return found <= s->n_keys ? found : 0;
+}
+
 static void check_key(const struct bn_server *s, struct bn_head *head, struct bn_reply *reply)
 {
     const char *key = head->key;
@@ -195,7 +211,7 @@ static void check_key(const struct bn_server *s, struct bn_head *head, struct bn
     if (key == NULL)
         bn_reply_error(reply, 401, NULL, "invalid_api_key",
                        "no key: send the header Authorization: Bearer KEY");
-    else if ((head->tenant = bn_keys_find(s, key)) == 0)
+    else if ((head->tenant = find_key(s, key)) == 0)
         bn_reply_error(reply, 401, NULL, "invalid_api_key", "wrong key");
 }
 
@@ -267,21 +283,6 @@ bn_status bn_keys_read(struct bn_server *s, const char *path, bn_error *err)
     if (text.data != NULL) explicit_bzero(text.data, text.len);
     bn_buf_release(&text);
     return status;
-}
-
-uint32_t bn_keys_find(const struct bn_server *s, const char *key)
-{
-    char digest[BN_SHA256_HEX];
-    uint32_t found = 0;
-    bn_sha256_hex(key, strlen(key), digest);
-    for (uint32_t i = 0; i < s->n_keys; i++) {
-        unsigned differ = 0;
-        for (size_t k = 0; k < BN_SHA256_HEX; k++)
-            differ |= (unsigned)(digest[k] ^ s->keys[i][k]);
-        uint32_t same = (differ - 1u) >> 31; /* 1 when differ is 0 */
-        found |= same * (i + 1);
-    }
-    return found <= s->n_keys ? found : 0;
 }
 
 uint64_t bn_keys_owner(const struct bn_server *s, uint32_t tenant)

@@ -402,8 +402,7 @@ static void completed(void *cls, struct MHD_Connection *c, void **state, enum MH
     }
     pthread_mutex_unlock(&s->lock);
     uint64_t one = 1;
-    ssize_t written = write(s->wake, &one, sizeof one);
-    (void)written;
+    (void)!write(s->wake, &one, sizeof one);
     bn_buf_release(&x->body);
     bn_buf_release(&x->reply.body);
     bn_free(x);

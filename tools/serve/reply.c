@@ -10,7 +10,8 @@
 #include "base/error.h"
 #include "tools/serve/serve.h"
 
-const char *bn_reply_error_type(unsigned status)
+/* "invalid_request_error" and so on, for a status of HTTP. */
+static const char *type_of(unsigned status)
 {
     switch (status) {
     case 401:
@@ -31,7 +32,7 @@ bn_json *bn_reply_error_document(unsigned status, const char *param, const char 
     bn_json *document = bn_json_new_object();
     bn_json *error = bn_json_put_object(document, "error");
     bn_json_put_string(error, "message", message);
-    bn_json_put_string(error, "type", bn_reply_error_type(status));
+    bn_json_put_string(error, "type", type_of(status));
     bn_json_put_string(error, "param", param);
     bn_json_put_string(error, "code", code);
     return document;

@@ -26,15 +26,15 @@ struct parsing {
     uint32_t n_choices_each;
 };
 
-static bool is_given(const bn_json *value)
+const bn_json *bn_serve_member(const bn_json *object, const char *name)
 {
-    return value != NULL && bn_json_kind(value) != BN_JSON_NULL;
+    const bn_json *value = bn_json_get(object, name);
+    return bn_json_kind(value) != BN_JSON_NULL ? value : NULL;
 }
 
 static const bn_json *get(const struct parsing *p, const char *name)
 {
-    const bn_json *value = bn_json_get(p->body, name);
-    return is_given(value) ? value : NULL;
+    return bn_serve_member(p->body, name);
 }
 
 static bool refuse(struct parsing *p, const char *name, const char *what)
@@ -81,13 +81,13 @@ bool bn_job_take_prompts(struct bn_job *job, const bn_json *value, const char *n
                          struct bn_reply *reply)
 {
     const struct bn_server *s = job->server;
-    bool is_list = is_given(value) && bn_json_kind(value) == BN_JSON_ARRAY && bn_json_size(value) > 0;
+    bool is_list = bn_json_kind(value) == BN_JSON_ARRAY && bn_json_size(value) > 0;
     double number;
     bool is_one = !is_list || bn_json_number(bn_json_first(value), &number);
     size_t n = is_one ? 1 : bn_json_size(value);
     char what[40];
     snprintf(what, sizeof what, "has more than %zu texts", most);
-    if (!is_given(value)) return bn_reply_refuse(reply, name, "is missing");
+    if (value == NULL) return bn_reply_refuse(reply, name, "is missing");
     if (n > most) return bn_reply_refuse(reply, name, what);
     job->prompts = bn_alloc(n, sizeof *job->prompts);
     if (job->prompts == NULL) return bn_reply_no_memory(reply);
@@ -152,7 +152,7 @@ static bool take_sampling(struct parsing *p)
     bn_error err = {0};
     bn_status status = BN_OK;
     for (const bn_json *m = bn_json_first(p->body); m != NULL; m = bn_json_next(m)) {
-        if (!is_given(m)) continue;
+        if (bn_json_kind(m) == BN_JSON_NULL) continue;
         if (strcmp(bn_json_name(m), "seed") == 0) {
             if (!bn_receipt_seed(m, &p->gen.sampling.seed))
                 return refuse(p, "seed", "is not a whole number from 0 to 2^53 - 1, or a text of digits");
@@ -237,20 +237,18 @@ static bool open_any_object(struct parsing *p)
 static bool take_response_format(struct parsing *p, const bn_json *format)
 {
     const char *type = bn_json_text_of(format, "type");
-    const bn_json *outer = bn_json_get(format, "json_schema"), *inner = bn_json_get(outer, "schema");
+    const bn_json *outer = bn_json_get(format, "json_schema"), *inner = bn_serve_member(outer, "schema");
+    const bn_json *beside = bn_serve_member(format, "schema"), *is_strict = bn_serve_member(outer, "strict");
     bool strict;
     if (strcmp(type, "text") == 0) return true;
-    if (strcmp(type, "json_object") == 0 && !is_given(bn_json_get(format, "schema")))
-        return open_any_object(p);
-    if (strcmp(type, "json_object") == 0)
-        return open_grammar(p, "response_format.schema", bn_json_get(format, "schema"), NULL);
+    if (strcmp(type, "json_object") == 0 && beside == NULL) return open_any_object(p);
+    if (strcmp(type, "json_object") == 0) return open_grammar(p, "response_format.schema", beside, NULL);
     if (strcmp(type, "json_schema") != 0)
         return refuse(p, "response_format.type", "is not text, json_object or json_schema");
-    if (is_given(bn_json_get(outer, "strict")) && !bn_json_bool(bn_json_get(outer, "strict"), &strict))
+    if (is_strict != NULL && !bn_json_bool(is_strict, &strict))
         return refuse(p, "response_format.json_schema.strict", "is not true or false");
-    if (is_given(inner)) return open_grammar(p, "response_format.json_schema.schema", inner, NULL);
-    if (is_given(bn_json_get(format, "schema")))
-        return open_grammar(p, "response_format.schema", bn_json_get(format, "schema"), NULL);
+    if (inner != NULL) return open_grammar(p, "response_format.json_schema.schema", inner, NULL);
+    if (beside != NULL) return open_grammar(p, "response_format.schema", beside, NULL);
     return refuse(p, "response_format.json_schema.schema", "is missing");
 }
 

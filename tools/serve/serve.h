@@ -68,8 +68,6 @@ void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
 bool bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err); /* returns false */
 /* Takes a document, which it frees. */
 void bn_reply_json(struct bn_reply *reply, bn_json *document);
-/* "invalid_request_error" and so on, for a status of HTTP. */
-const char *bn_reply_error_type(unsigned status);
 /* Status 400, "NAME WHAT"; status 503, "out of memory". Both return false. */
 bool bn_reply_refuse(struct bn_reply *reply, const char *name, const char *what);
 bool bn_reply_no_memory(struct bn_reply *reply);
@@ -87,7 +85,7 @@ enum bn_serve_page_name { BN_SERVE_CHAT, BN_SERVE_DASHBOARD, BN_SERVE_PAGES };
 BN_MUST_CHECK bn_status bn_serve_page_build(struct bn_serve_page *page, enum bn_serve_page_name name,
                                             bn_error *err);
 
-/* benchmarks.c: the folder of --dashboard. */
+/* route.c: the folder of --dashboard. */
 #define BN_BENCHMARK_FILES 256u
 struct bn_benchmarks {
     char *folder;                    /* absolute; NULL: none was given */
@@ -97,11 +95,6 @@ struct bn_benchmarks {
 /* BN_ERR_NOT_FOUND when it is not a folder. */
 BN_MUST_CHECK bn_status bn_benchmarks_open(struct bn_benchmarks *b, const char *folder, bn_error *err);
 void bn_benchmarks_close(struct bn_benchmarks *b);
-/* Lists the folder: the document of /v1/benchmarks. */
-bn_json *bn_benchmarks_document(struct bn_benchmarks *b);
-/* Appends a file; number is its place in the document. *type is its type for HTTP. False: there is no such file. */
-bool bn_benchmarks_report(const struct bn_benchmarks *b, size_t number, struct bn_buf *out,
-                          const char **type);
 
 /* ---- jobs ---- */
 
@@ -176,6 +169,8 @@ struct bn_job {
 bool bn_serve_make_id(char id[BN_SERVE_ID]);
 /* Reads a body as a JSON object; false: the reply says why not. */
 bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
+/* A member; NULL also when it is null. */
+const bn_json *bn_serve_member(const bn_json *object, const char *name);
 /* Reads a list of tokens of the vocabulary, *ids to be freed by the caller; false: the reply says why not, of the member
  * name. */
 bool bn_serve_parse_ids(const struct bn_server *server, const bn_json *list, const char *name, int32_t **ids,
@@ -358,40 +353,10 @@ bn_json *bn_status_document(struct bn_server *server, uint32_t tenant);
 /* Appends the text of /metrics. */
 void bn_status_metrics(struct bn_server *server, struct bn_buf *out);
 
-/* receipts_folder.c: receipts as files. */
-#define BN_RECEIPTS_BATCH 64u /* files that are written together */
-#define BN_RECEIPTS_PATH 64u  /* room for OWNER/ID.json */
-
-/* One receipt. */
-struct bn_receipt_entry {
-    char id[BN_SERVE_RECEIPT];
-    uint64_t owner; /* of the key that asked for the answer; 0 without keys */
-    uint64_t n_bytes;
-    int64_t made_s;     /* UTC */
-    struct bn_buf text; /* empty when it is in a file */
-};
-
-/* The name that a file of DIR gives a receipt, "" when it is not one of bn-serve's. */
-void bn_receipts_name(const char *file, char id[BN_SERVE_RECEIPT]);
-/* Where it is in the folder: ID.json, with keys OWNER/ID.json. */
-void bn_receipts_path(char path[BN_RECEIPTS_PATH], const struct bn_receipt_entry *entry);
-/* Makes the folder and those of the owners, and locks it: *folder is a descriptor to close. BN_ERR_AUTH when another user
- * may write to one of them. */
-BN_MUST_CHECK bn_status bn_receipts_folder_open(const struct bn_server *server, int *folder, bn_error *err);
-/* The receipts in the folder, the oldest first; *list is released with bn_free. Files that were not completed are
- * deleted. Other files, links, and files of other users are left alone. */
-BN_MUST_CHECK bn_status bn_receipts_folder_list(int folder, struct bn_receipt_entry **list, size_t *n,
-                                                bn_error *err);
-/* Writes receipts to disk, each complete or not at all; *n_done of them were, from the first on. */
-BN_MUST_CHECK bn_status bn_receipts_folder_write(int folder, const struct bn_receipt_entry *const *entries,
-                                                 size_t n, size_t *n_done, bn_error *err);
-
 /* ---- HTTP ---- */
 
 /* Reads the file of keys. */
 BN_MUST_CHECK bn_status bn_keys_read(struct bn_server *server, const char *path, bn_error *err);
-/* The number of a key, counted from 1; 0: it is none of them. The time does not depend on its bytes. */
-uint32_t bn_keys_find(const struct bn_server *server, const char *key);
 /* A number that stands for a key in the names of files: it stays the same when the file of keys changes. 0 for none. */
 uint64_t bn_keys_owner(const struct bn_server *server, uint32_t tenant);
 

@@ -11,7 +11,9 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "lab/host/machine.h"
+#include "tools/cli/ranks.h"
 #include "tools/train/train.h"
+#include "train/ranks.h"
 #include "train/trainer.h"
 
 #define SCHEMA "bn.training/1"
@@ -48,6 +50,8 @@ static bn_status print_run(const struct bn_trainer *t, bn_error *err)
 static bn_status print_step(struct bn_trainer *t, const struct bn_corpus *corpus, bn_error *err)
 {
     const struct bn_train_times before = t->times;
+    const struct bn_train_load load_before =
+        t->ranks != NULL ? t->ranks->load : (struct bn_train_load){.n_steps = 0};
     bool finite = true;
     uint64_t begin = bn_clock_ns();
     BN_TRY(bn_trainer_step(t, corpus, NULL, &finite, err));
@@ -59,6 +63,13 @@ static bn_status print_step(struct bn_trainer *t, const struct bn_corpus *corpus
     bn_json_put_u64(doc, "reduce_ns", t->times.reduce_ns - before.reduce_ns);
     bn_json_put_u64(doc, "passes_ns", t->times.passes_ns - before.passes_ns);
     bn_json_put_u64(doc, "optimiser_ns", t->times.optimiser_ns - before.optimiser_ns);
+    if (t->ranks != NULL) {
+        const struct bn_train_load *load = &t->ranks->load;
+        bn_json_put_u64(doc, "exchange_bytes", load->bytes_sent - load_before.bytes_sent);
+        bn_json_put_u64(doc, "exchange_ns",
+                        load->exchanged_ns + load->waited_ns - load_before.exchanged_ns -
+                            load_before.waited_ns);
+    }
     bn_json_put_number(doc, "loss", t->curve.points[t->curve.n - 1].loss);
     return print(doc, err);
 }
@@ -96,6 +107,7 @@ static bn_status steps(struct bn_trainer *t, const struct bn_corpus *corpus, bn_
     BN_TRY(print_run(t, err));
     for (int c; (c = getchar()) != EOF;)
         if (c == '\n') BN_TRY(print_step(t, corpus, err));
+    BN_TRY(bn_trainer_finish(t, err));
     return print_end(t, err);
 }
 
@@ -105,6 +117,7 @@ bn_status bn_train_bench(struct bn_args *args, bn_error *err)
     struct bn_train_settings settings;
     struct bn_trainer trainer;
     struct bn_corpus corpus = {0};
+    struct bn_ranks ranks;
     /* The schedule does not change the time of a step. */
     o->steps = MOST_STEPS;
     o->rate = o->rate_2 = 0.001;
@@ -112,10 +125,13 @@ bn_status bn_train_bench(struct bn_args *args, bn_error *err)
     o->beta_2 = 0.95;
     o->clip = 1;
     BN_TRY(bn_train_settings(&settings, o, o->vocab, err));
-    BN_TRY(bn_trainer_open(&trainer, &settings, o->threads != 0 ? o->threads : bn_team_cores(), err));
-    bn_status status = make_corpus(&corpus, &settings, err);
-    if (status == BN_OK) status = steps(&trainer, &corpus, err);
+    BN_TRY(bn_cli_ranks_open(&ranks, err));
+    bn_status status = bn_trainer_open(&trainer, &settings, bn_cli_ranks_threads(o->threads), err);
+    if (status == BN_OK) status = make_corpus(&corpus, &settings, err);
+    if (status == BN_OK) status = bn_trainer_join(&trainer, &ranks, err);
+    if (status == BN_OK && ranks.index > 0) status = bn_trainer_follow(&trainer, &corpus, NULL, NULL, err);
+    if (status == BN_OK && ranks.index == 0) status = steps(&trainer, &corpus, err);
     bn_corpus_release(&corpus);
     bn_trainer_close(&trainer);
-    return status;
+    return bn_cli_ranks_close(&ranks, status, err);
 }

@@ -213,11 +213,6 @@ static bn_status check_replay(const struct bn_verify *v, struct bn_verify_subjec
     return bn_verify_finish(s, err);
 }
 
-static bool is_interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* The record of a training run: a model that was given takes the place of the one next to it. */
 static bn_status check_training(struct bn_verify *v, struct bn_verify_subject *s, bn_error *err)
 {
@@ -228,7 +223,7 @@ static bn_status check_training(struct bn_verify *v, struct bn_verify_subject *s
                                        .n_threads = v->options->n_threads,
                                        .timeout_ns =
                                            bn_min_size(v->options->timeout_s, UINT32_MAX) * 1000000000u,
-                                       .cancelled = is_interrupted};
+                                       .cancelled = bn_cli_is_interrupted};
     if (v->options->models.n > 0) BN_TRY(bn_verify_open_models(v, err));
     for (size_t i = 0; i < v->n_models && v->options->models.n > 0; i++)
         if (i == 0 || bn_json_text_is(record, "result.model_sha256", v->models[i].sha256))

@@ -64,13 +64,7 @@ static bn_status write_new(const char *path, mode_t mode, const struct bn_buf *t
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (fd < 0) return bn_fail_errno(err, errno, path, "cannot create");
-    size_t done = 0;
-    bn_status status = BN_OK;
-    while (done < text->len && status == BN_OK) {
-        ssize_t n = write(fd, text->data + done, text->len - done);
-        if (n < 0 && errno != EINTR) status = bn_fail_errno(err, errno, path, "cannot write");
-        if (n > 0) done += (size_t)n;
-    }
+    bn_status status = bn_file_write_all(fd, text->data, text->len, path, err);
     if (status == BN_OK && fsync(fd) != 0) status = bn_fail_errno(err, errno, path, "cannot flush");
     if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
     if (status != BN_OK) (void)unlink(path);

@@ -9,32 +9,29 @@
 static void put_cached(const char *etag, const char *commit, const char *revision, const char *file,
                        const char *bytes)
 {
-    char *blob, *path;
-    must(bn_hub_cache_blob(&blob, folder, "own/er.x", etag, NULL));
+    char blob[BN_HUB_PATH_MAX], path[BN_HUB_PATH_MAX];
+    must(bn_hub_cache_blob(blob, folder, "own/er.x", etag, NULL));
     write_text(blob, bytes);
-    must(bn_hub_cache_link(&path, folder, "own/er.x", etag, commit, revision, file, NULL));
+    must(bn_hub_cache_link(path, folder, "own/er.x", etag, commit, revision, file, NULL));
     assert_int_equal(access(path, R_OK), 0);
-    bn_free(blob);
-    bn_free(path);
 }
 
 static void finds(const char *file, const char *revision, const char *want)
 {
-    char *path;
-    bn_status status = bn_hub_cache_find(&path, folder, "own/er.x", file, revision, NULL);
+    char path[BN_HUB_PATH_MAX];
+    bn_status status = bn_hub_cache_find(path, folder, "own/er.x", file, revision, NULL);
     if (want == NULL) {
         assert_int_equal(status, BN_ERR_NOT_FOUND);
-        assert_null(path);
+        assert_string_equal(path, "");
         return;
     }
     assert_int_equal(status, BN_OK);
     assert_string_equal(path + strlen(folder), want);
-    bn_free(path);
 }
 
 TEST_IN(test_cache_finds, make_folder, remove_folder)
 {
-    char *path;
+    char path[BN_HUB_PATH_MAX];
     finds("m.gguf", "main", NULL);
     put_cached(SHA_A, ONE, "main", "m.gguf", "one");
     finds("m.gguf", "main", "/models--own--er.x/snapshots/" ONE "/m.gguf");
@@ -50,10 +47,10 @@ TEST_IN(test_cache_finds, make_folder, remove_folder)
     finds("", "v/1", NULL); /* two of them: which one? */
     assert_int_equal(unlink(below("models--own--er.x/blobs/" SHA_B)), 0);
     finds("dir/n.gguf", "main", NULL); /* a link to nothing */
-    refused(bn_hub_cache_find(&path, folder, "own/er.x", "../m.gguf", "main", NULL), BN_ERR_ARG);
-    refused(bn_hub_cache_find(&path, folder, "own", "m.gguf", "main", NULL), BN_ERR_ARG);
-    refused(bn_hub_cache_blob(&path, folder, "own/er.x", "../../../../etc/x", NULL), BN_ERR_FORMAT);
-    refused(bn_hub_cache_link(&path, folder, "own/er.x", SHA_A, "main", "main", "x", NULL), BN_ERR_FORMAT);
+    refused(bn_hub_cache_find(path, folder, "own/er.x", "../m.gguf", "main", NULL), BN_ERR_ARG);
+    refused(bn_hub_cache_find(path, folder, "own", "m.gguf", "main", NULL), BN_ERR_ARG);
+    refused(bn_hub_cache_blob(path, folder, "own/er.x", "../../../../etc/x", NULL), BN_ERR_FORMAT);
+    refused(bn_hub_cache_link(path, folder, "own/er.x", SHA_A, "main", "main", "x", NULL), BN_ERR_FORMAT);
     write_text(below("models--own--er.x/refs/bad"), "../../x");
     finds("m.gguf", "bad", NULL);
 }
@@ -170,13 +167,13 @@ TEST_IN(test_files_of_others_are_not_listed, make_folder, remove_folder)
 /* Nobody writes to it: whoever opens it as a file waits for ever. */
 TEST_IN(test_a_pipe_in_refs, make_folder, remove_folder)
 {
-    char *path;
+    char path[BN_HUB_PATH_MAX];
     put_cached(SHA_A, ONE, "main", "m.gguf", "one");
     assert_int_equal(unlink(below("models--own--er.x/refs/main")), 0);
     assert_int_equal(mkfifo(below("models--own--er.x/refs/main"), 0600), 0);
     alarm(20);
     assert_int_equal(n_listed(), 1);
-    refused(bn_hub_cache_find(&path, folder, "own/er.x", "m.gguf", "main", NULL), BN_ERR_NOT_FOUND);
+    refused(bn_hub_cache_find(path, folder, "own/er.x", "m.gguf", "main", NULL), BN_ERR_NOT_FOUND);
     alarm(0);
 }
 
@@ -185,22 +182,20 @@ TEST(test_cache_root)
     static const char *const VARIABLES[] = {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME"};
     static const char *const WANT[] = {"/a", "/b/hub", "/c/huggingface/hub", "/d/.cache/huggingface/hub"};
     static const char *const VALUES[] = {"/a", "/b", "/c", "/d"};
-    char *root;
+    char root[BN_HUB_PATH_MAX];
     for (size_t i = 0; i < 4; i++)
         setenv(VARIABLES[i], VALUES[i], 1);
     for (size_t i = 0; i < 4; i++) {
-        must(bn_hub_cache_root(&root, NULL));
+        must(bn_hub_cache_root(root, NULL));
         assert_string_equal(root, WANT[i]);
-        bn_free(root);
         unsetenv(VARIABLES[i]);
     }
-    refused(bn_hub_cache_root(&root, NULL), BN_ERR_NOT_FOUND);
+    refused(bn_hub_cache_root(root, NULL), BN_ERR_NOT_FOUND);
     setenv("XDG_CACHE_HOME", "relative", 1); /* ignored, as its specification says */
-    refused(bn_hub_cache_root(&root, NULL), BN_ERR_NOT_FOUND);
+    refused(bn_hub_cache_root(root, NULL), BN_ERR_NOT_FOUND);
     setenv("HOME", "/d", 1);
-    must(bn_hub_cache_root(&root, NULL));
+    must(bn_hub_cache_root(root, NULL));
     assert_string_equal(root, WANT[3]);
-    bn_free(root);
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
 }
@@ -424,31 +419,26 @@ TEST_IN(test_located_bytes_are_compared, make_folder, remove_folder)
         "\", \"runs\": \"yes\"}, {\"variant\": \"free\", \"repo\": \"own/er.x\", \"file\": \"m.gguf\", "
         "\"runs\": \"yes\"}]}]}";
     static const char *const NAMES[] = {"hf:own/er.x", "n", "n:free"};
-    char *path;
+    char path[BN_HUB_PATH_MAX];
     setenv("XDG_STATE_HOME", below("state"), 1);
     setenv("HF_HUB_CACHE", folder, 1);
     setenv("BN_REGISTRY", below("registry"), 1);
     write_text(below("registry"), REGISTRY);
     put_cached(SHA_ABC, ONE, "main", "m.gguf", "abc");
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        must(bn_hub_locate(&path, NAMES[i], NULL));
-        bn_free(path);
-    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
+        must(bn_hub_locate(path, NAMES[i], NULL));
     must(bn_hub_pin_record("hf:own/er.x:m.gguf", SHA_B, NULL));
-    refused(bn_hub_locate(&path, "n:free", NULL), BN_ERR_INTEGRITY);
+    refused(bn_hub_locate(path, "n:free", NULL), BN_ERR_INTEGRITY);
     write_text(below("models--own--er.x/blobs/" SHA_ABC), "abd");
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        refused(bn_hub_locate(&path, NAMES[i], &err), BN_ERR_INTEGRITY);
-        assert_null(path);
+        refused(bn_hub_locate(path, NAMES[i], &err), BN_ERR_INTEGRITY);
         assert_has(err.msg, SHA_ABD);
-        must(bn_hub_find(&path, NAMES[i], NULL)); /* for verify, which reports it */
-        bn_free(path);
+        must(bn_hub_find(path, NAMES[i], NULL)); /* for verify, which reports it */
     }
     /* Another version at main, whose bytes are right: not what the registry names. */
     put_cached(SHA_ABD, TWO, "main", "m.gguf", "abd");
-    must(bn_hub_locate(&path, "hf:own/er.x", NULL));
-    bn_free(path);
-    refused(bn_hub_locate(&path, "n", NULL), BN_ERR_INTEGRITY);
+    must(bn_hub_locate(path, "hf:own/er.x", NULL));
+    refused(bn_hub_locate(path, "n", NULL), BN_ERR_INTEGRITY);
     unsetenv("XDG_STATE_HOME");
     unsetenv("HF_HUB_CACHE");
     unsetenv("BN_REGISTRY");

@@ -249,6 +249,13 @@ TEST(stamps_out_of_order_are_refused)
     bn_prof_close(prof);
 }
 
+static void take_for(unsigned thread, int layer, unsigned brick, unsigned other)
+{
+    bn_prof *prof = play(6);
+    find(prof, thread, 3, layer, brick)->brick = (uint8_t)other;
+    reject(prof, "counts");
+}
+
 TEST(what_is_missing_is_noticed)
 {
     bn_prof *prof = play(6);
@@ -257,17 +264,9 @@ TEST(what_is_missing_is_noticed)
             prof->trails[1].events[i].layer = 2;
     reject(prof, "counts");
 
-    prof = play(6);
-    find(prof, 0, 3, 0, BN_BRICK_ACTIVATION)->brick = BN_BRICK_UP_PROJECTION;
-    reject(prof, "counts");
-
-    prof = play(6); /* one layer unlike the others */
-    find(prof, 1, 3, 1, BN_BRICK_BARRIER_WAIT)->brick = BN_BRICK_RMS_NORM;
-    reject(prof, "counts");
-
-    prof = play(6);
-    find(prof, 0, 3, -1, BN_BRICK_LM_HEAD)->brick = BN_BRICK_HEAD_SCREEN;
-    reject(prof, "counts");
+    take_for(0, 0, BN_BRICK_ACTIVATION, BN_BRICK_UP_PROJECTION);
+    take_for(1, 1, BN_BRICK_BARRIER_WAIT, BN_BRICK_RMS_NORM); /* one layer unlike the others */
+    take_for(0, -1, BN_BRICK_LM_HEAD, BN_BRICK_HEAD_SCREEN);
 
     prof = play(6);
     find(prof, 0, 3, 2, BN_BRICK_ACTIVATION)->layer = N_LAYERS;

@@ -55,8 +55,7 @@ TEST(right_kernels_pass)
 {
     for (size_t i = 0; i < n_cases; i++) {
         struct bn_bench_work work;
-        must(bn_bench_prepare(&work, &cases[i], *state, &err));
-        must(bn_bench_expect(&work, 2, &err));
+        must(bn_bench_prepare(&work, &cases[i], *state, 2, &err));
         for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
             for (unsigned threads = 1; threads <= 3 && bn_kernels_supported(bn_kernels_built(k)); threads++)
                 if (attempt(bn_bench_check(&work, bn_kernels_built(k), threads, &err)) != BN_OK)
@@ -101,8 +100,7 @@ static void check_caught(unsigned char *pool, const struct bn_kernels *wrong, en
     for (size_t i = 0; i < n_cases; i++) {
         struct bn_bench_work work;
         if (cases[i].slot != slot) continue;
-        must(bn_bench_prepare(&work, &cases[i], pool, &err));
-        must(bn_bench_expect(&work, 1, &err));
+        must(bn_bench_prepare(&work, &cases[i], pool, 1, &err));
         must(bn_bench_check(&work, &bn_kernels_ref, 1, &err));
         refused(bn_bench_check(&work, wrong, 2, &err), BN_ERR_MISMATCH);
         assert_has(err.msg, bn_kernels_ref.name[slot]);
@@ -134,9 +132,8 @@ TEST(out_of_memory_is_an_error)
     for (uint64_t n = 1; n <= 3; n++) {
         struct bn_bench_work work;
         bn_mem_fail_after(n);
-        refused(bn_bench_prepare(&work, &cases[0], *state, &err), BN_ERR_NOMEM);
+        refused(bn_bench_prepare(&work, &cases[0], *state, 1, &err), BN_ERR_NOMEM);
         bn_mem_fail_after(0);
-        refused(bn_bench_expect(&work, 1, &err), BN_ERR_ARG);
         bn_bench_release(&work);
     }
 }

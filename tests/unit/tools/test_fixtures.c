@@ -94,8 +94,8 @@ TEST(transformed_rows)
 TEST(vocabularies)
 {
     struct bn_fixture_vocab a, b;
-    must(bn_fixture_vocab_make(&a, 1000, 42, NULL));
-    must(bn_fixture_vocab_make(&b, 1000, 42, NULL));
+    must(bn_fixture_vocab_make(&a, false, 1000, 42, NULL));
+    must(bn_fixture_vocab_make(&b, false, 1000, 42, NULL));
     assert_int_equal(a.n_tokens, 1000);
     assert_int_equal(a.n_merges, 1000 - 262);
     assert_int_equal(a.bos, 994);
@@ -122,7 +122,7 @@ TEST(vocabularies)
     assert_true(bn_str_equal(texts[995], "<|end_of_text|>"));
     bn_fixture_vocab_release(&a);
     bn_fixture_vocab_release(&b);
-    refused(bn_fixture_vocab_make(&a, 261, 42, &err), BN_ERR_ARG);
+    refused(bn_fixture_vocab_make(&a, false, 261, 42, &err), BN_ERR_ARG);
 }
 
 TEST(names)

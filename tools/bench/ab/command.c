@@ -212,11 +212,6 @@ static bn_status add_series(struct bn_ab_slot *slot, const struct bn_ab_commands
 
 /* ---- running ---- */
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* An error that quotes the last line that the command printed on standard error. */
 static bn_status refuse(const struct bn_ab_slot *slot, const struct bn_buf *errors, bn_error *err)
 {
@@ -257,11 +252,11 @@ bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)
                                    .out = read ? &out : NULL,
                                    .errors = &errors,
                                    .timeout_ns = (uint64_t)fmin((double)c->o->timeout_seconds * 1e9, 1e18),
-                                   .cancelled = interrupted};
+                                   .cancelled = bn_cli_is_interrupted};
     struct bn_process p;
     /* An interrupt between two runs. */
     bn_status status =
-        interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : bn_process_run(&p, &o, err);
+        bn_cli_is_interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : bn_process_run(&p, &o, err);
     if (status == BN_OK) status = take(slot, c, &p, &out, &errors, err);
     bn_buf_release(&out);
     bn_buf_release(&errors);

@@ -103,10 +103,8 @@ static void put_command(bn_json *object, const char *const *argv)
 static void put_settings(bn_json *doc, const struct bn_ab_session *s, const struct bn_ab_commands *c)
 {
     bn_json *o = bn_json_put_object(doc, "settings");
-    bn_json_put_u64(o, "rounds", s->rounds);
-    bn_json_put_u64(o, "warmup", s->warmup);
-    bn_json_put_u64(o, "seed", s->seed);
-    bn_json_put_u64(o, "timeout_seconds", c->o->timeout_seconds);
+    BN_PUT_COUNTS(o, {"rounds", s->rounds}, {"warmup", s->warmup}, {"seed", s->seed},
+                  {"timeout_seconds", c->o->timeout_seconds});
     bn_json_put_bool(o, "shell", c->shell[0] != NULL);
     bn_json_put_string(o, "filter", c->o->filter);
     bn_json_put_number(o, "margin", s->rules.margin);

@@ -72,31 +72,29 @@ static struct bn_interval figure_of(const struct history *h, const struct bn_cha
                                 .high = bn_judge_turn(expm1(higher ? c->shift.low : c->shift.high), higher)};
 }
 
-static void put_change(bn_json *array, const struct history *h, const struct bn_changepoint *c)
+static void put_change(bn_json *array, const struct bn_ledger *l, const struct history *h,
+                       const struct bn_changepoint *c)
 {
     /* The last run that is surely before the change, and the first that is surely after it. */
     const struct bn_entry *before = h->runs[c->low > 0 ? c->low - 1 : 0],
                           *after = h->runs[c->high < h->n ? c->high : h->n - 1];
-    bool two =
-        before->commit[0] != '\0' && after->commit[0] != '\0' && strcmp(before->commit, after->commit) != 0;
+    bool two = before->commit[0] != '\0' && after->commit[0] != '\0' &&
+               strcmp(before->commit, after->commit) != 0 && strcmp(l->suite, "cmd") != 0;
     char confirm[96];
     struct bn_interval of = figure_of(h, c);
     bn_json *o = bn_json_add_object(array);
     bn_json_put_object(o, "unavailable");
-    bn_json_put_u64(o, "at", c->at);
-    bn_json_put_u64(o, "at_low", c->low);
-    bn_json_put_u64(o, "at_high", c->high);
+    BN_PUT_COUNTS(o, {"at", c->at}, {"at_low", c->low}, {"at_high", c->high}, {"n_before", c->n_before},
+                  {"n_after", c->n_after});
     bn_json_put_string(o, "date", known(h->runs[c->at]->created));
     bn_json_put_string(o, "commit_before", known(before->commit));
     bn_json_put_string(o, "commit_behind", known(after->commit));
     bn_json_put_finite(o, "p", c->p, "exact values are not tested");
-    bn_json_put_u64(o, "n_before", c->n_before);
-    bn_json_put_u64(o, "n_after", c->n_after);
     bn_json_put_number(o, "change", of.estimate);
     bn_json_put_finite(o, "change_low", of.low, "too few runs for an interval");
     bn_json_put_finite(o, "change_high", of.high, "too few runs for an interval");
     snprintf(confirm, sizeof confirm, "ci/bench-gate.sh %.12s %.12s", before->commit, after->commit);
-    bn_json_put_known(o, "confirm", two ? confirm : "", "the runs do not name two commits");
+    bn_json_put_known(o, "confirm", two ? confirm : "", "the runs do not name two commits of bn");
 }
 
 static bn_json *put_history(const struct trend *t, const struct bn_ledger *l, const struct history *h)
@@ -160,7 +158,7 @@ static bn_status add_history(struct trend *t, const struct bn_ledger *l, const s
     bn_json *changes = put_history(t, l, h);
     for (size_t i = 0; i < n_found; i++)
         if (exact || fabs(expm1(list[i].shift.estimate)) > t->o->margin / 100)
-            put_change(changes, h, &list[i]);
+            put_change(changes, l, h, &list[i]);
     bn_free(list);
     return BN_OK;
 }

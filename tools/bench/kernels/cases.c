@@ -27,47 +27,43 @@ static struct bn_bench_case *append(struct list *l, enum bn_kernel slot, size_t 
     return c;
 }
 
-/* Sets the number of copies, and the set with which the limit of reading is measured. */
-static void set_weights(const struct list *l, struct bn_bench_case *c, size_t bytes, bool streamed)
+/* Weights of a product. In tiles the codes come first, then the scales of all groups. */
+static const struct form {
+    size_t block, block_bytes; /* of a row, which is padded to blocks */
+    bool tiles;
+    unsigned planes; /* vectors of bytes that each weight is multiplied with; 0: with floats */
+    const char *named;
+} FORMS[] = {
+    [BN_BENCH_T5] = {BN_T5_BLOCK, BN_T5_BLOCK_BYTES, false, 1, ""},
+    [BN_BENCH_I2S] = {BN_I2S_BLOCK, BN_I2S_BLOCK / 4, true, 1, ""},
+    [BN_BENCH_WIDE] = {BN_BENCH_GROUP, BN_BENCH_GROUP / 4 + 2, true, 2, " g128 16bit"},
+    [BN_BENCH_NARROW] = {2 * BN_BENCH_GROUP, BN_BENCH_GROUP / 2 + 2, true, 1, " g256 8bit"},
+    [BN_BENCH_F16] = {1, 2, false, 0, ""},
+    [BN_BENCH_I8] = {1, 1, false, 2, ""},
+};
+
+/* A product of n vectors. Streamed: from copies that are used in turn. */
+static void product(struct list *l, enum bn_kernel slot, enum bn_bench_form form, size_t rows, size_t k,
+                    size_t n, bool streamed)
 {
+    const struct form *f = &FORMS[form];
+    size_t padded = round_up(k, f->block), row = padded / f->block * f->block_bytes;
+    struct bn_bench_case *c = append(l, slot, rows, padded, n);
+    size_t bytes = f->tiles ? round_up(round_up(rows, BN_TILE_ROWS) * row, BN_ALIGNMENT) : rows * row;
+    c->form = form;
+    c->group = f->tiles ? f->block : 0;
     c->weights_bytes = bytes;
     c->streamed = streamed;
     if (streamed && l->set_bytes > l->cache_bytes) c->source = "memory";
     if (streamed && bytes < l->set_bytes) c->copies = l->set_bytes / bytes;
     c->hot_bytes = streamed ? l->set_bytes : bytes; /* one measurement for all sets of about this size */
     c->bytes = (double)bytes;
-}
-
-/* The product of one token from T5; rows are padded to the block as the engine pads them. */
-static void t5(struct list *l, size_t rows, size_t k, bool streamed)
-{
-    size_t padded = round_up(k, BN_T5_BLOCK);
-    struct bn_bench_case *c = append(l, BN_KERNEL_T5_GEMV, rows, padded, 1);
-    set_weights(l, c, rows * (padded / BN_T5_BLOCK * BN_T5_BLOCK_BYTES), streamed);
-    c->macs = c->int8_macs = (double)rows * (double)padded;
-    snprintf(c->shape, sizeof c->shape, "%zux%zu", rows, padded);
-}
-
-/* A product of tiles of codes, after which their scales come. Activations have 16 bits, with groups as in PQ2_0, or 8
- * bits, with groups as in TQ2_0 or none as in I2_S. */
-static void tiles(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed,
-                  enum bn_bench_form form)
-{
-    static const size_t GROUP[] = {BN_I2S_BLOCK, BN_BENCH_GROUP, 2 * BN_BENCH_GROUP};
-    size_t group = GROUP[form], padded = round_up(k, group);
-    struct bn_bench_case *c = append(l, slot, rows, padded, n);
-    size_t scales = form == BN_BENCH_I2S ? 0 : padded / group * sizeof(uint16_t);
-    size_t tile = BN_TILE_ROWS * (padded / 4 + scales);
-    c->group = group;
-    c->form = form;
-    set_weights(l, c, round_up(round_up(rows, BN_TILE_ROWS) / BN_TILE_ROWS * tile, BN_ALIGNMENT), streamed);
     c->macs = (double)rows * (double)padded * (double)n;
-    c->int8_macs = form == BN_BENCH_WIDE ? 2 * c->macs : c->macs; /* one or two planes */
+    c->int8_macs = f->planes * c->macs;
+    if (f->planes == 0) c->float_macs = c->macs, c->n_inputs = n * k;
     int at = snprintf(c->shape, sizeof c->shape, "%zux%zu", rows, padded);
     if (n > 1) at += snprintf(c->shape + at, sizeof c->shape - (size_t)at, " n=%zu", n);
-    if (form != BN_BENCH_I2S)
-        snprintf(c->shape + at, sizeof c->shape - (size_t)at, " g%zu %sbit", group,
-                 form == BN_BENCH_WIDE ? "16" : "8");
+    snprintf(c->shape + at, sizeof c->shape - (size_t)at, "%s", f->named);
 }
 
 static void ternary_cases(struct list *l)
@@ -78,34 +74,26 @@ static void ternary_cases(struct list *l)
     static const size_t TOKENS[] = {2, 4, 8, 16, 32, 128};
     for (enum bn_bench_form form = BN_BENCH_I2S; form <= BN_BENCH_NARROW; form++) {
         if (form == BN_BENCH_I2S) {
-            tiles(l, BN_KERNEL_TERNARY_GEMV, q, embd, 1, true, form);
-            tiles(l, BN_KERNEL_TERNARY_GEMV, kv, embd, 1, true, form);
-            t5(l, ff, embd, true);
-            t5(l, embd, ff, true);
-            t5(l, kv, embd, false);
+            product(l, BN_KERNEL_TERNARY_GEMV, form, q, embd, 1, true);
+            product(l, BN_KERNEL_TERNARY_GEMV, form, kv, embd, 1, true);
+            product(l, BN_KERNEL_T5_GEMV, BN_BENCH_T5, ff, embd, 1, true);
+            product(l, BN_KERNEL_T5_GEMV, BN_BENCH_T5, embd, ff, 1, true);
+            product(l, BN_KERNEL_T5_GEMV, BN_BENCH_T5, kv, embd, 1, false);
         }
-        tiles(l, BN_KERNEL_TERNARY_GEMV, ff, embd, 1, true, form);
-        tiles(l, BN_KERNEL_TERNARY_GEMV, embd, ff, 1, true, form);
-        tiles(l, BN_KERNEL_TERNARY_GEMV, kv, embd, 1, false, form);
+        product(l, BN_KERNEL_TERNARY_GEMV, form, ff, embd, 1, true);
+        product(l, BN_KERNEL_TERNARY_GEMV, form, embd, ff, 1, true);
+        product(l, BN_KERNEL_TERNARY_GEMV, form, kv, embd, 1, false);
         for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
-            tiles(l, BN_KERNEL_TERNARY_GEMM, ff, embd, TOKENS[i], true, form);
+            product(l, BN_KERNEL_TERNARY_GEMM, form, ff, embd, TOKENS[i], true);
     }
 }
 
-/* The part of the head that fits into the set, for n tokens. */
-static void head(struct list *l, enum bn_kernel slot, size_t each, size_t n)
+/* The part of the head that fits into the set. */
+static void heads(struct list *l, enum bn_kernel slot, enum bn_bench_form form)
 {
-    size_t k = l->shape->n_embd, rows = l->shape->n_vocab;
-    rows = bn_min_size(rows, l->set_bytes / (k * each) + 1);
-    struct bn_bench_case *c = append(l, slot, rows, k, n);
-    set_weights(l, c, rows * k * each, true);
-    c->macs = (double)rows * (double)k * (double)n;
-    /* i8_gemm multiplies each weight with two bytes. */
-    if (slot == BN_KERNEL_I8_GEMM)
-        c->int8_macs = 2 * c->macs;
-    else
-        c->float_macs = c->macs, c->n_inputs = n * k;
-    snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, k, n);
+    size_t k = l->shape->n_embd, most = l->set_bytes / (k * FORMS[form].block_bytes) + 1;
+    for (size_t n = 1; n <= 16; n *= 2)
+        product(l, slot, form, bn_min_size(l->shape->n_vocab, most), k, n, true);
 }
 
 #define TILE_QUERIES 32u /* of each head of the cache: as a prompt has at once */
@@ -158,15 +146,13 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
                       size_t cache_bytes)
 {
     struct list l = {.cases = list, .set_bytes = set_bytes, .cache_bytes = cache_bytes, .shape = shape};
-    static const size_t CONTEXT[] = {128, 1024, 4096}, TOKENS[] = {1, 2, 4, 8, 16};
+    static const size_t CONTEXT[] = {128, 1024, 4096};
     static const enum bn_kernel SLOTS[] = {[BN_ACTIVATION_RELU2] = BN_KERNEL_RELU2_MUL,
                                            [BN_ACTIVATION_SILU] = BN_KERNEL_SILU_MUL,
                                            [BN_ACTIVATION_GELU] = BN_KERNEL_GELU_MUL};
     ternary_cases(&l);
-    for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
-        head(&l, BN_KERNEL_F16_GEMM, sizeof(uint16_t), TOKENS[i]);
-    for (size_t i = 0; i < BN_ARRAY_LEN(TOKENS); i++)
-        head(&l, BN_KERNEL_I8_GEMM, 1, TOKENS[i]);
+    heads(&l, BN_KERNEL_F16_GEMM, BN_BENCH_F16);
+    heads(&l, BN_KERNEL_I8_GEMM, BN_BENCH_I8);
     for (size_t i = 0; i < BN_ARRAY_LEN(CONTEXT); i++) {
         attention(&l, BN_KERNEL_ATTN_SCORES, CONTEXT[i], 0);
         attention(&l, BN_KERNEL_SOFTMAX, CONTEXT[i], 0);

@@ -202,12 +202,11 @@ static bn_status run_one(struct job *job, const struct bn_bench_work *work, size
 static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_error *err)
 {
     struct bn_bench_work work;
-    bn_status status = bn_bench_prepare(&work, c, job->pool, err);
-    if (status == BN_OK)
-        status = bn_bench_expect(&work, job->h.o->threads.list[job->h.o->threads.n - 1], err);
+    const struct bn_list *threads = &job->h.o->threads;
+    bn_status status = bn_bench_prepare(&work, c, job->pool, threads->list[threads->n - 1], err);
     for (size_t k = 0; k < job->h.n_isas; k++)
-        for (size_t t = 0; t < job->h.o->threads.n && status == BN_OK && is_wanted(job, k, c); t++)
-            status = run_one(job, &work, k, job->h.o->threads.list[t], err);
+        for (size_t t = 0; t < threads->n && status == BN_OK && is_wanted(job, k, c); t++)
+            status = run_one(job, &work, k, threads->list[t], err);
     bn_bench_release(&work);
     return status;
 }

@@ -147,8 +147,7 @@ static bn_status measure_allocation(struct bn_harness *s, bn_error *err)
 #define BLOCKS 20000u
 #define ROUNDS 5u
 
-/* Bytes that the heap holds, in use or free; 0 where the C library does not report it. */
-static uint64_t heap_bytes(void)
+uint64_t bn_memory_held(void)
 {
 #ifdef __GLIBC__
     struct mallinfo2 info = mallinfo2();
@@ -180,7 +179,7 @@ static bn_status measure_fragmentation(struct bn_harness *s, bn_error *err)
     if (blocks == NULL) return bn_nomem(err);
     for (size_t round = 0; round < ROUNDS; round++)
         churn(blocks, &state);
-    held = heap_bytes();
+    held = bn_memory_held();
     live = bn_mem_stats().bytes_now;
     for (size_t i = 0; i < BLOCKS; i++)
         bn_free(blocks[i]);

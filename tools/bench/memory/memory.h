@@ -12,6 +12,8 @@ BN_MUST_CHECK bn_status bn_memory_bandwidth(struct bn_harness *s, bn_error *err)
 BN_MUST_CHECK bn_status bn_memory_latency(struct bn_harness *s, bn_error *err);
 /* Model and session: bytes by purpose, leaks, memory pressure. */
 BN_MUST_CHECK bn_status bn_memory_model(struct bn_harness *s, bn_error *err);
+/* Bytes that the heap holds, in use or free; 0 where the C library does not report it. */
+uint64_t bn_memory_held(void);
 /* NULL when the same number of bytes is in use after as before; else the difference as text, in out. */
 const char *bn_memory_leak(char out[160], const struct bn_mem_stats *before,
                            const struct bn_mem_stats *after);

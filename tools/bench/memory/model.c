@@ -4,9 +4,11 @@
  * not a crash.
  */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +115,51 @@ static bn_status put_tags(struct bn_harness *s, const bn_model *m, const bn_sess
     return BN_OK;
 }
 
+/* ---- what of it is used ---- */
+
+/* Bytes of a block's pages that have been touched; adds what was asked for to *all. */
+static uint64_t touched(const void *block, uint64_t *all)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), n = (size_t)bn_mem_size(block);
+    const uintptr_t first = (uintptr_t)block / page * page;
+    uint64_t bytes = 0;
+    *all += n;
+    for (uintptr_t at = first; at < (uintptr_t)block + n; at += page) {
+        unsigned char resident = 0;
+        bytes += mincore((void *)at, 1, &resident) == 0 && (resident & 1) != 0 ? page : 0;
+    }
+    return bn_min_size(n, (size_t)bytes);
+}
+
+/* After a prompt of one batch: the share of the session's memory that it touched, and the share of the heap that was asked
+ * for. The KV cache is allocated whole, and touched as the context grows. */
+static bn_status put_use(struct bn_harness *s, bn_session *session, bn_error *err)
+{
+    const uint32_t n = (uint32_t)bn_min_size(bn_session_n_batch(session), bn_session_n_ctx(session));
+    const struct bn_sequence *own = bn_session_sequence(session);
+    int32_t *ids = bn_alloc(n, sizeof *ids);
+    if (ids == NULL) return bn_nomem(err);
+    bn_status status = bn_session_eval(session, ids, n, BN_LOGITS_NONE, NULL, err);
+    bn_free(ids);
+    BN_TRY(status);
+    uint64_t kv = 0, scratch = 0, asked = bn_mem_stats().bytes_now, held = bn_memory_held();
+    uint64_t kv_touched = touched(own->k_cache, &kv) + touched(own->v_cache, &kv),
+             scratch_touched = touched(session->arena, &scratch);
+    double used = (double)(kv_touched + scratch_touched) / (double)(kv + scratch);
+    double efficiency = held >= asked ? (double)asked / (double)held : (double)NAN; /* held: 0 if unknown */
+    bn_json *o = bn_harness_test(s, "tags use");
+    BN_PUT_COUNTS(o, {"tokens", n}, {"kv_bytes", kv}, {"kv_touched_bytes", kv_touched},
+                  {"scratch_bytes", scratch}, {"scratch_touched_bytes", scratch_touched},
+                  {"asked_bytes", asked}, {"held_bytes", held});
+    bn_harness_state(s, o, "touched", kv_touched > 0 && scratch_touched > 0);
+    bn_harness_print(
+        s, "%-14s %u tokens touch %.1f %% of KV, %.1f %% of scratch; %.1f %% of the heap is asked for\n",
+        "tags use", n, 100 * (double)kv_touched / (double)kv, 100 * (double)scratch_touched / (double)scratch,
+        100 * efficiency);
+    BN_TRY(bn_harness_put_value(s, "session", "memory_utilisation", used, err));
+    return isnan(efficiency) ? BN_OK : bn_harness_put_value(s, "session", "pool_efficiency", efficiency, err);
+}
+
 /* ---- memory pressure ---- */
 
 /* Allocates all memory that is left, large blocks first. It is freed with the process. */
@@ -170,6 +217,7 @@ static bn_status measure_session(struct bn_harness *s, bn_error *err)
     uint64_t with_session = bn_mem_stats().bytes_now;
     if (status == BN_OK && bn_harness_wants(s, "tags"))
         status = put_tags(s, model, session, with_model - start, with_session - with_model, err);
+    if (status == BN_OK && bn_harness_wants(s, "tags")) status = put_use(s, session, err);
     bn_session_close(session);
     if (status == BN_OK && bn_harness_wants(s, "pressure")) measure_pressure(s, model);
     bn_model_close(model);

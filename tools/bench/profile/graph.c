@@ -129,8 +129,7 @@ static bn_status add_graph(struct bn_buf *text, const struct bn_bench_profile *p
                            bn_error *err)
 {
     const char *form = p->o->graph;
-    struct bn_tree_style style = {
-        .wide = p->o->wide, .ascii = p->o->ascii, .no_times = bn_bench_profile_is_structure(p->o)};
+    struct bn_tree_style style = {.wide = p->o->wide, .ascii = p->o->ascii, .no_times = p->is_structure};
     for (uint32_t i = graph->first_root; style.wide && i != BN_NODE_NONE; i = graph->node[i].next)
         style.wall_ns += graph->node[i].ns;
     if (strcmp(form, "json") == 0) return add_document(text, p, graph, codes, no_codes, err);

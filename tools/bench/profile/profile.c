@@ -70,8 +70,8 @@ static bn_status read_options(struct bn_bench_profile *p, bool json, bn_error *e
     BN_TRY(check_options(o, json, err));
     /* With --graph the overhead is not printed. */
     p->overhead.pairs = o->pairs > 0 ? o->pairs : o->graph != NULL ? 1 : 10;
-    bool kernels = (o->graph != NULL && !bn_bench_profile_is_structure(o)) || o->roofline;
-    p->level = kernels ? BN_PROF_KERNEL : BN_PROF_BRICK;
+    p->is_structure = o->graph != NULL && strcmp(o->graph, "structure") == 0;
+    p->level = (o->graph != NULL && !p->is_structure) || o->roofline ? BN_PROF_KERNEL : BN_PROF_BRICK;
     for (int i = BN_PROF_LAYER; i <= BN_PROF_KERNEL && o->level != NULL; i++)
         if (strcmp(o->level, bn_prof_level_name((enum bn_prof_level)i)) == 0)
             p->level = (enum bn_prof_level)i;
@@ -98,8 +98,7 @@ static bn_status open_prof(struct bn_bench_profile *p, bn_error *err)
 
 static bn_status prepare(struct bn_bench_profile *p, bn_error *err)
 {
-    const bn_model_options with = {.repack = bn_bench_profile_is_structure(p->o) ? BN_REPACK_NEVER
-                                                                                 : BN_REPACK_AUTO};
+    const bn_model_options with = {.repack = p->is_structure ? BN_REPACK_NEVER : BN_REPACK_AUTO};
     static const bn_sampler_options greedy = BN_SAMPLER_OPTIONS_INIT;
     bn_session_options options = {
         .n_ctx = p->o->n_prompt + p->o->n_predict, .n_batch = p->o->n_batch, .n_threads = p->o->n_threads};
@@ -268,7 +267,7 @@ static bn_status put_series(struct bn_bench_profile *p, bn_error *err)
     if (samples == NULL) return bn_nomem(err);
     snprintf(test, sizeof test, "profile %s p=%u n=%u t=%u", bn_prof_level_name(p->level), p->o->n_prompt,
              p->o->n_predict, bn_session_n_threads(p->session));
-    bool valid = bn_bench_profile_is_structure(p->o) || bn_prof_check(p->prof, &why) == BN_OK;
+    bool valid = p->is_structure || bn_prof_check(p->prof, &why) == BN_OK;
     bn_harness_judge(&p->h, bn_harness_test(&p->h, test), valid ? BN_BENCH_VALID : BN_BENCH_INVALID, why.msg);
     struct bn_series series = {.test = test, .metric = "ns_per_token", .unit = "ns", .samples = samples};
     bn_status status = BN_OK;

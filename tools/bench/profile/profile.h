@@ -5,8 +5,6 @@
 #ifndef BN_BENCH_PROFILE_H
 #define BN_BENCH_PROFILE_H
 
-#include <string.h>
-
 #include "lab/profile/graph.h"
 #include "lab/stats/judge.h"
 #include "tools/bench/harness.h"
@@ -29,17 +27,14 @@ struct bn_bench_profile {
     bn_sampler *sampler;
     bn_prof *prof; /* of the last run with it */
     enum bn_prof_level level;
+    /* --graph structure: bricks alone, and no packed copies of weights, whose use depends on the caches. Whether
+     * the times are valid does not matter. */
+    bool is_structure;
     int32_t *ids; /* prompt, then what was decoded */
     float *logits;
     struct bn_bench_overhead overhead;
 };
 
-/* --graph structure: bricks alone, and no packed copies of weights, whose use depends on the caches. The names
- * of kernels (--level kernel) depend on the instruction set. Whether the times are valid does not matter. */
-static inline bool bn_bench_profile_is_structure(const struct bn_bench_options *o)
-{
-    return o->graph != NULL && strcmp(o->graph, "structure") == 0;
-}
 /* The pass that --pass names; the last one for "all" and without --pass. */
 BN_MUST_CHECK bn_status bn_bench_profile_pass(size_t *pass, const struct bn_bench_profile *p, bn_error *err);
 /* --graph, printed in place of the tables. */

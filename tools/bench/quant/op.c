@@ -90,6 +90,13 @@ static void run_reference(struct bn_quant_op *op)
     run_once(op, 0, 1);
 }
 
+/* Into the packed rows: what the scale is computed from. */
+static void sum_row(const struct bn_quant_job *job, size_t row)
+{
+    double sum = bn_quant_row_sum(job->w + row * job->k, job->k);
+    memcpy(job->packed + row * sizeof sum, &sum, sizeof sum);
+}
+
 static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
 {
     size_t floats = op->job.rows * op->job.k * sizeof(float),
@@ -101,7 +108,14 @@ static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
     op->read_bytes = encodes ? floats : packed;
     op->written_bytes = encodes ? packed : floats;
     op->sums_first = encodes && f->tensor_scale;
-    if (encodes)
+    if (op->kind == BN_CALIBRATE) {
+        op->name = "calibrate";
+        op->row = sum_row;
+        op->slot = BN_KERNEL_COUNT;
+        op->read_bytes = floats;
+        op->written_bytes = op->job.rows * sizeof(double);
+    }
+    if (op->kind != BN_DEQUANTISE)
         op->job.packed = op->data->out;
     else
         op->job.back = (float *)(void *)op->data->out;

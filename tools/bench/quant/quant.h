@@ -67,7 +67,8 @@ struct bn_quant_data {
 BN_MUST_CHECK bn_status bn_quant_prepare(struct bn_quant_data *data, size_t rows, size_t k, bn_error *err);
 void bn_quant_release(struct bn_quant_data *data);
 
-enum bn_quant_kind { BN_QUANTISE, BN_DEQUANTISE, BN_QUANT_KINDS };
+/* Calibrating finds the scale of a tensor: a part of quantising, timed alone. */
+enum bn_quant_kind { BN_QUANTISE, BN_DEQUANTISE, BN_CALIBRATE, BN_QUANT_KINDS };
 
 /* One operation: reads what its job points to, writes data->out. */
 struct bn_quant_op {

@@ -217,6 +217,8 @@ static bn_status read_results(struct bn_report *r, const struct bn_report_source
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         if (bn_json_text_of(e, "reference")[0] == '\0' || bn_json_text_of(e, "result")[0] == '\0')
             return bn_fail(err, BN_ERR_FORMAT, "a reference has no name or no result");
+        /* A bench may compare speeds alone. */
+        if (bn_json_text_is(e, "result", "no_data") && bn_json_get(of, "series") != NULL) continue;
         struct bn_report_result *one = APPEND(r, results);
         if (one == NULL) return bn_nomem(err);
         *one = (struct bn_report_result){source, of, e};

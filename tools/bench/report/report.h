@@ -113,7 +113,7 @@ struct bn_report_part {
     void (*fill)(struct bn_table *table, const struct bn_report *r);
     void (*plot)(struct bn_buf *out, const struct bn_report *r); /* NULL for none */
 };
-#define BN_REPORT_PARTS 12u
+#define BN_REPORT_PARTS 13u
 extern const struct bn_report_part bn_report_parts[BN_REPORT_PARTS];
 
 void bn_report_fill_comparisons(struct bn_table *table, const struct bn_report *r);

@@ -134,8 +134,8 @@ static double median_of(const struct bn_report *r, const struct bn_report_source
 static void put_engine(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source,
                        const char *prefix, const char *name)
 {
-    char engine[500];
-    snprintf(engine, sizeof engine, "%s%s", prefix, name);
+    char label[400], engine[500]; /* as tests are named */
+    snprintf(engine, sizeof engine, "%s%s", prefix, bn_escape(label, sizeof label, name, strlen(name)));
     bn_table_row(t, "");
     bn_table_text(t, name);
     bn_table_percent(t, median_of(r, source, "text", "agreement", engine), false);
@@ -331,6 +331,57 @@ void bn_report_fill_model_memory(struct bn_table *t, const struct bn_report *r)
     fill_models(t, r, put_memory);
 }
 
+/* ---- ranks ---- */
+
+static uint64_t ranks_of(const struct bn_report_series *s)
+{
+    uint64_t n = bn_json_count_of(s->source->doc, "settings.ranks");
+    return n > 0 ? n : 1;
+}
+
+/* Tokens a second of a test of bn-bench run, or of the steps of bn-bench train; NaN of other series. */
+static double rate_of(const struct bn_report_series *s)
+{
+    double ns = s->figure[BN_FIGURE_MEDIAN];
+    if (strcmp(s->s->metric, "ns_per_token") == 0) return 1e9 / ns;
+    if (strcmp(s->s->metric, "ns_per_step") != 0 || strncmp(s->s->test, "step ", 5) != 0) return (double)NAN;
+    const bn_json *test = bn_json_find(bn_json_get(s->source->doc, "tests"), "name", s->s->test);
+    return bn_json_number_of(test, "batch") * 1e9 / ns;
+}
+
+static bool is_same(const struct bn_report_series *s, const struct bn_report_series *other)
+{
+    return strcmp(s->s->test, other->s->test) == 0 && strcmp(s->s->metric, other->s->metric) == 0 &&
+           bn_json_text_is(other->source->doc, "model.sha256",
+                           bn_json_text_of(s->source->doc, "model.sha256"));
+}
+
+/* Each test that some document has of several ranks, with those of the others. */
+static void fill_ranks(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"test", "ranks", "rate", "efficiency", "exchange", "share"};
+    bn_table_begin(t, HEADS, "lrrrrr");
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        double rate = rate_of(s), alone = (double)NAN;
+        uint64_t most = 1;
+        for (size_t k = 0; k < r->n_series; k++) {
+            if (!is_same(s, &r->series[k])) continue;
+            if (ranks_of(&r->series[k]) > most) most = ranks_of(&r->series[k]);
+            if (ranks_of(&r->series[k]) == 1) alone = rate_of(&r->series[k]);
+        }
+        if (isnan(rate) || most == 1) continue;
+        const struct bn_series *ns = bn_series_find(&s->source->series, s->s->test, "exchange_ns_per_token");
+        bn_table_row(t, "");
+        bn_table_text(t, s->s->test);
+        bn_table_count(t, ranks_of(s));
+        bn_table_value(t, rate, "tok/s");
+        bn_table_percent(t, rate / ((double)ranks_of(s) * alone), false);
+        put_median(t, s->source, s->s->test, "exchange_bytes_per_token", "bytes");
+        bn_table_percent(t, ns != NULL ? bn_median(ns->samples, ns->n) * rate / 1e9 : (double)NAN, false);
+    }
+}
+
 /* ---- machines ---- */
 
 size_t bn_report_machines(const struct bn_report_source *list[BN_REPORT_MACHINES], const struct bn_report *r)
@@ -373,14 +424,10 @@ static void fill_machines(struct bn_table *t, const struct bn_report *r)
 static const struct bn_report_series *same_series(const struct bn_report *r, size_t i,
                                                   const struct bn_report_series *s, const char *machine)
 {
-    const char *model = bn_json_text_of(s->source->doc, "model.sha256");
-    for (; i < r->n_series; i++) {
-        const struct bn_report_series *other = &r->series[i];
-        if (strcmp(s->s->test, other->s->test) == 0 && strcmp(s->s->metric, other->s->metric) == 0 &&
-            bn_json_text_is(other->source->doc, "model.sha256", model) &&
-            (machine == NULL || bn_json_text_is(other->source->doc, "machine.key", machine)))
-            return other;
-    }
+    for (; i < r->n_series; i++)
+        if (is_same(s, &r->series[i]) &&
+            (machine == NULL || bn_json_text_is(r->series[i].source->doc, "machine.key", machine)))
+            return &r->series[i];
     return NULL;
 }
 
@@ -430,6 +477,10 @@ const struct bn_report_part bn_report_parts[BN_REPORT_PARTS] = {
      "Peak memory is that of the process. The last column is the percentage of the bandwidth that was measured "
      "in the same rounds.",
      bn_report_fill_model_memory, NULL},
+    {"Ranks", "ranks",
+     "The efficiency is the rate of n ranks by n times that of one. The exchange is per token; its share of the time "
+     "includes waiting for slower ranks.",
+     fill_ranks, NULL},
     {"Machines", "machines", "The documents come from these machines.", fill_machines, NULL},
     {"Machines side by side", "medians",
      "Medians, a column for each machine: a difference between columns is not a change of the program.",

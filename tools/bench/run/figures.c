@@ -69,6 +69,8 @@ enum what {
     BYTES,
     SPEED,
     SHARE,
+    EXCHANGED,
+    EXCHANGING,
     DISTURBED,
     RATE
 };
@@ -89,12 +91,15 @@ static const struct figure {
                {"cycles_per_token", BN_USED_CYCLES},
                {"instructions_per_token", BN_USED_INSTRUCTIONS},
                {"cache_misses_per_token", BN_USED_CACHE_MISSES},
+               {"cache_hit_rate", BN_USED_HIT_RATE},
                {"cpu_ns_per_token", BN_USED_CPU_NS},
                {"joules_per_token", BN_USED_JOULES},
                {"peak_rss_bytes", BN_USED_PEAK_BYTES},
                {"bytes_per_token", BYTES},
                {"bytes_per_second", SPEED},
                {"share_of_bandwidth", SHARE},
+               {"exchange_bytes_per_token", EXCHANGED},
+               {"exchange_ns_per_token", EXCHANGING},
                {"disturbed", DISTURBED},
                {"tokens_per_second", RATE}};
 
@@ -156,8 +161,13 @@ static double number(const struct bn_bench_measurement *m, const struct bn_bench
         return speed;
     case SHARE:
         return s->bandwidth > 0 ? speed / s->bandwidth : (double)NAN;
+    case EXCHANGED:
+        return (double)s->ranks.bytes / (double)s->evaluated;
+    case EXCHANGING:
+        return (double)s->ranks.ns / (double)s->evaluated;
     case DISTURBED:
         return s->disturbed;
+    case BN_USED_HIT_RATE:
     case BN_USED_PEAK_BYTES:
         return s->used[what];
     default:
@@ -172,7 +182,8 @@ static size_t numbers(const struct bn_bench_measurement *m, const struct bn_benc
 {
     bool many = c->n_concurrent > 1;
     if ((what == PRICE && !(m->o->price_per_hour > 0)) || (what == FIRST && many) ||
-        (what == SHARE && (many || !c->decode)))
+        (what == SHARE && (many || !c->decode)) ||
+        ((what == EXCHANGED || what == EXCHANGING) && s->ranks.ranks == 0))
         return 0;
     if (what < TOKENS || what > FAIRNESS) {
         *x = number(m, c, s, what);
@@ -228,11 +239,7 @@ bn_status bn_bench_config_series(struct bn_bench_measurement *m, const struct bn
         if (n > 0)
             BN_TRY(bn_metric_add(&m->h.series, name, FIGURES[i].metric, m->scratch, n, n_warmup, err));
         else if (what < BN_USED_PEAK_BYTES)
-            bn_json_put_unavailable(c->test, FIGURES[i].metric,
-                                    what < (int)BN_BENCH_COUNTERS  ? m->meters.why[what]
-                                    : what == BN_USED_CPU_NS       ? "too short for the clock"
-                                    : m->meters.energy.why[0] != 0 ? m->meters.energy.why
-                                                                   : "a counter of energy was reset");
+            bn_json_put_unavailable(c->test, FIGURES[i].metric, m->meters.why[what]);
     }
     return BN_OK;
 }

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "infer/session.h"
@@ -11,6 +12,7 @@
 #include "model/model.h"
 #include "tools/bench/run/run.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
@@ -35,9 +37,12 @@ static void put_settings(const struct bn_bench_measurement *m)
     BN_PUT_COUNTS(o, {"timeout_ns", m->timeout_ns}, {"loads", m->o->n_loads});
     if (m->o->generates.n > 0) bn_json_put_texts(o, "generate", m->o->generates.list, m->o->generates.n);
     if (m->o->busy.n > 0) bn_bench_put_list(o, "busy", &m->o->busy);
+    if (bn_cli_ranks() != NULL) bn_json_put_u64(o, "ranks", bn_cli_ranks()->count);
     if (m->o->decodes.n > 0) bn_bench_put_list(o, "sequences", &m->o->sequences);
     bn_json_put_u64(o, "seed", m->o->seed);
     bn_json_put_string(o, "isa", bn_isa_name());
+    if (getenv("BN_POWERCAP") != NULL) bn_json_put_string(o, "powercap", bn_energy_folder());
+    if (m->o->price_per_hour > 0) bn_json_put_number(m->h.doc, "price_per_hour", m->o->price_per_hour);
     if (m->score.n_ids == 0) return;
     bn_json_put_string(o, "score_text_sha256", m->score.sha256);
     bn_json_put_u64(o, "score_tokens", m->score.n_ids);
@@ -135,8 +140,15 @@ static void print_samples(const struct bn_bench_measurement *m)
 static void print_head(const struct bn_bench_measurement *m)
 {
     bn_bench_print_machine(&m->h.machine);
-    printf("model    %s, opened in %.1f ms; %s; peak memory %.0f MiB\n", bn_cli_model_name(m->h.args),
-           m->load_ns[m->o->n_loads - 1] / 1e6, bn_isa_name(), (double)m->meters.peak / 0x1p20);
+    printf("model    %s, opened in %.1f ms; %s", bn_cli_model_name(m->h.args),
+           m->load_ns[m->o->n_loads - 1] / 1e6, bn_isa_name());
+    if (bn_cli_ranks() != NULL) {
+        printf("\nranks    %u, each with %u thread%s\n", bn_cli_ranks()->count, m->o->threads.list[0],
+               bn_cli_s(m->o->threads.list[0]));
+        print_samples(m);
+        return;
+    }
+    printf("; peak memory %.0f MiB\n", (double)m->meters.peak / 0x1p20);
     printf("reading  %.3f MB, read by one token:", (double)m->token_bytes / 1e6);
     for (size_t t = 0; t < m->o->threads.n; t++) {
         for (uint32_t i = 0; i < m->n_rounds; i++)
@@ -203,7 +215,7 @@ static void put_row(struct bn_table *t, const struct bn_bench_measurement *m, co
     put_rate(t, m, c);
     put_times(t, m, c);
     bn_table_value(t, bn_bench_median_of(m, c, "bytes_per_second") / 1e9, "1");
-    if (c->decode && c->n_concurrent == 1)
+    if (c->decode && c->n_concurrent == 1 && bn_cli_ranks() == NULL)
         bn_table_printf(t, "%.0f %%", 100 * bn_bench_median_of(m, c, "share_of_bandwidth"));
     else
         bn_table_text(t, "-");
@@ -268,6 +280,10 @@ static void print_remarks(const struct bn_bench_measurement *m)
         if (c->verdict == BN_BENCH_VALID && m->o->price_per_hour > 0)
             printf("price    %.4g per million tokens: %s\n",
                    bn_bench_median_of(m, c, "price_per_million_tokens"), name);
+        if (c->verdict == BN_BENCH_VALID && bn_cli_ranks() != NULL)
+            printf("exchange %.3g MB and %.3g ms per token: %s\n",
+                   bn_bench_median_of(m, c, "exchange_bytes_per_token") / 1e6,
+                   bn_bench_median_of(m, c, "exchange_ns_per_token") / 1e6, name);
         n_changing +=
             c->verdict == BN_BENCH_VALID && !c->steady && bn_bench_can_settle(c->n_samples - c->n_warmup);
     }

@@ -16,10 +16,12 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/team.h"
+#include "infer/exchange.h"
 #include "lab/host/meters.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/number.h"
 #include "tools/cli/provenance.h"
+#include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
@@ -138,6 +140,18 @@ static bn_status list_kinds(struct bn_bench_measurement *m, bn_error *err)
     return BN_OK;
 }
 
+/* Under mpirun the other ranks follow one session. */
+static bn_status need_one_session(const struct bn_bench_options *o, bn_error *err)
+{
+    if (bn_cli_ranks() == NULL) return BN_OK;
+    if (o->threads.n + o->depths.n + o->batches.n == 3 && o->concurrent.n + o->busy.n == 0 &&
+        o->score == NULL)
+        return BN_OK;
+    return bn_hint(
+        bn_fail(err, BN_ERR_ARG, "%u ranks measure tests of one session only", bn_cli_ranks()->count), err,
+        "give one number of threads, one depth, one batch; no --concurrent, --busy, --score");
+}
+
 static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
 {
     static uint32_t ONE = 1;
@@ -157,7 +171,8 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
     if (m->n_kinds == 0)
         return bn_fail(err, BN_ERR_ARG,
                        "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or --generate");
-    return bn_bench_threads(&o->threads, err);
+    BN_TRY(bn_bench_threads(&o->threads, err));
+    return need_one_session(o, err);
 }
 
 /* Random ids from the seed; all of them are valid. */
@@ -254,13 +269,20 @@ static bn_status open_crowd(struct bn_bench_measurement *m, struct bn_bench_conf
     return BN_OK;
 }
 
-static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
+/* On every rank, with the same sizes. */
+static bn_status join_session(const struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
     bn_session_options options = {.n_batch = c->n_batch, .n_threads = c->n_threads};
     options.n_ctx = c->depth + m->longest;
     options.exact_threads =
         options.n_threads > bn_team_cores(); /* also when threads have to wait for one another */
-    BN_TRY(bn_session_open(&c->session, m->model, &options, err));
+    bn_status status = bn_session_open(&c->session, m->model, &options, err);
+    return bn_cli_agree(c->session, status, err);
+}
+
+static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
+{
+    BN_TRY(join_session(m, c, err));
     if (m->token_bytes == 0) BN_TRY(learn_bytes(m, c->session, err));
     BN_TRY(open_sequences(m, c, err));
     if (c->depth == 0) return BN_OK;
@@ -327,7 +349,10 @@ static bn_status probe(struct bn_bench_measurement *m, bn_error *err)
     if (rates == NULL) return bn_nomem(err);
     m->bandwidth = rates;
     for (size_t t = 0; t < m->o->threads.n; t++)
-        rates[at + t] = (double)bn_bandwidth_probe((size_t)m->token_bytes, m->o->threads.list[t], budget_ns);
+        rates[at + t] =
+            bn_cli_ranks() != NULL /* each reads a part */
+                ? 0
+                : (double)bn_bandwidth_probe((size_t)m->token_bytes, m->o->threads.list[t], budget_ns);
     return BN_OK;
 }
 
@@ -443,6 +468,26 @@ void bn_bench_release_run(struct bn_bench_measurement *m)
                       m->configs, m->bandwidth, m->scratch, m->tokenize_ns};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
+}
+
+bn_status bn_bench_run_follow(struct bn_args *args, bn_error *err)
+{
+    struct bn_bench_options *o = args->fields;
+    struct bn_bench_measurement m = {.o = o, .h.args = args};
+    struct bn_bench_config c = {0};
+    o->n_loads = 1;
+    bn_bench_meters_open(&m.meters); /* nothing is counted */
+    bn_status status = read_options(&m, err);
+    if (status == BN_OK) status = open_model(&m, err);
+    if (status == BN_OK) {
+        c = (struct bn_bench_config){
+            .depth = o->depths.list[0], .n_threads = o->threads.list[0], .n_batch = o->batches.list[0]};
+        status = join_session(&m, &c, err);
+    }
+    if (status == BN_OK) status = bn_session_follow(c.session, m.model, err);
+    bn_session_close(c.session);
+    bn_bench_release_run(&m);
+    return status;
 }
 
 bn_status bn_bench_run(struct bn_args *args, bn_error *err)

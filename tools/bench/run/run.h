@@ -39,17 +39,22 @@
 enum bn_bench_used {
     BN_USED_CYCLES,
     BN_USED_INSTRUCTIONS,
+    BN_USED_CACHE_REFERENCES,
     BN_USED_CACHE_MISSES,
     BN_USED_CPU_NS,
     BN_USED_JOULES,
+    BN_USED_HIT_RATE,   /* of the cache: a share */
     BN_USED_PEAK_BYTES, /* of resident memory */
     BN_USED
 };
-#define BN_BENCH_COUNTERS 3u
+#define BN_BENCH_COUNTERS 4u
 struct bn_bench_meters {
-    int counters[BN_BENCH_COUNTERS];  /* of all threads; -1 when it does not work, */
-    char why[BN_BENCH_COUNTERS][160]; /* for this reason */
-    struct bn_energy energy;          /* at the beginning of a sample */
+    bool off;                        /* under mpirun: these are of one process, not of the whole */
+    int counters[BN_BENCH_COUNTERS]; /* of all threads; -1 when it does not work */
+    /* At the beginning of a sample. */
+    struct bn_perf_count counts[BN_BENCH_COUNTERS];
+    struct bn_energy energy;
+    char why[BN_USED_PEAK_BYTES][192]; /* it is not known */
     bool resets;   /* the system permitted resetting the peak of memory before each sample */
     uint64_t peak; /* of memory, of the process, from its start; 0 when unknown */
 };
@@ -63,6 +68,7 @@ struct bn_bench_sample {
     uint64_t evaluated;      /* tokens evaluated by the network */
     uint64_t bytes;          /* read, as counted by the kernels */
     struct bn_noise noise;
+    bn_rank_stat ranks; /* what they exchanged; zeros without them */
     double used[BN_USED];
     double bandwidth; /* bytes per second of a plain loop just before this round */
     /* SHA-256 of the chosen ids (u32 little endian) and the last hidden state (binary32). */

@@ -16,6 +16,7 @@
 #include "infer/session.h"
 #include "lab/sampler/counters.h"
 #include "tools/bench/run/run.h"
+#include "tools/cli/ranks.h"
 
 /* ---- counters ---- */
 
@@ -36,10 +37,11 @@ static void add_up(struct bn_bench_config *config, const struct bn_generation *g
 }
 
 /* What a session has read since it was opened; with cache only what its kernels of attention did. */
-static uint64_t bytes_read(const bn_session *session, bool cache)
+static uint64_t bytes_read(bn_session *session, bool cache)
 {
     bn_kernel_stat k;
     uint64_t bytes = 0;
+    bn_session_tally(session);
     for (size_t i = 0; bn_session_kernel_stat(session, i, &k); i++)
         if (!cache || bn_bench_reads_cache(session->model->kernels, k.name)) bytes += k.bytes;
     return bytes;
@@ -67,16 +69,23 @@ bn_status bn_bench_learn_reads(const struct bn_bench_measurement *m, bn_session 
 
 void bn_bench_meters_open(struct bn_bench_meters *meters)
 {
-    static const enum bn_perf_event EVENTS[BN_BENCH_COUNTERS] = {BN_PERF_CYCLES, BN_PERF_INSTRUCTIONS,
-                                                                 BN_PERF_CACHE_MISSES};
-    *meters = (struct bn_bench_meters){.resets = true};
+    static const enum bn_perf_event EVENTS[BN_BENCH_COUNTERS] = {
+        BN_PERF_CYCLES, BN_PERF_INSTRUCTIONS, BN_PERF_CACHE_REFERENCES, BN_PERF_CACHE_MISSES};
+    *meters = (struct bn_bench_meters){.resets = true, .off = bn_cli_ranks() != NULL};
+    for (size_t i = 0; meters->off && i < BN_USED_PEAK_BYTES; i++)
+        snprintf(meters->why[i], sizeof *meters->why, "known of the first rank only");
     for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
         bn_error why = {0};
+        meters->counters[i] = -1;
+        if (meters->off) continue;
         meters->counters[i] = bn_perf_event_open(EVENTS[i], true, &why);
-        snprintf(meters->why[i], sizeof meters->why[i], "%.159s",
+        snprintf(meters->why[i], sizeof meters->why[i], "%.191s",
                  meters->counters[i] < 0 ? why.msg : "the counter could not be read, or counted nothing");
     }
-    bn_energy_read(&meters->energy, BN_ENERGY_ROOT);
+    if (meters->off) return;
+    bn_energy_read(&meters->energy);
+    snprintf(meters->why[BN_USED_CPU_NS], sizeof *meters->why, "too short for the clock");
+    snprintf(meters->why[BN_USED_JOULES], sizeof *meters->why, "too short for the counters of energy");
 }
 
 void bn_bench_meters_close(struct bn_bench_meters *meters)
@@ -85,35 +94,53 @@ void bn_bench_meters_close(struct bn_bench_meters *meters)
         if (meters->counters[i] >= 0) close(meters->counters[i]);
 }
 
-static void count(const struct bn_bench_meters *meters, double counts[BN_BENCH_COUNTERS])
-{
-    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
-        uint64_t n = 0;
-        bool known = meters->counters[i] >= 0 && read(meters->counters[i], &n, sizeof n) == (ssize_t)sizeof n;
-        counts[i] = known ? (double)n : (double)NAN;
-    }
-}
-
 static void begin_usage(struct bn_bench_meters *meters, double used[BN_USED])
 {
+    for (size_t i = 0; i < BN_USED; i++)
+        used[i] = (double)NAN;
+    if (meters->off) return;
     uint64_t peak = bn_machine_peak_rss_bytes();
     if (peak > meters->peak) meters->peak = peak;
     if (meters->resets) meters->resets = bn_machine_reset_peak_rss();
-    if (meters->energy.n > 0) bn_energy_read(&meters->energy, BN_ENERGY_ROOT);
-    count(meters, used);
+    if (meters->energy.n > 0) bn_energy_read(&meters->energy);
+    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++)
+        if (bn_perf_event_read(&meters->counts[i], meters->counters[i])) used[i] = 0;
     used[BN_USED_CPU_NS] = (double)bn_clock_process_cpu_ns();
+}
+
+/* NaN, with the reason, unless references and misses are known. */
+static double hit_rate(struct bn_bench_meters *meters, const double used[BN_USED])
+{
+    double references = used[BN_USED_CACHE_REFERENCES], misses = used[BN_USED_CACHE_MISSES];
+    if (references > 0 && misses <= references) return 1 - misses / references;
+    snprintf(meters->why[BN_USED_HIT_RATE], sizeof *meters->why, "%s",
+             misses > references
+                 ? "more misses were counted than references"
+                 : meters->why[references > 0 ? BN_USED_CACHE_MISSES : BN_USED_CACHE_REFERENCES]);
+    return (double)NAN;
 }
 
 static void end_usage(struct bn_bench_meters *meters, double used[BN_USED])
 {
-    double counts[BN_BENCH_COUNTERS];
     struct bn_energy now = {0};
+    struct bn_perf_count count;
+    if (meters->off) return;
     used[BN_USED_CPU_NS] = (double)bn_clock_process_cpu_ns() - used[BN_USED_CPU_NS];
-    count(meters, counts);
-    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++)
-        used[i] = counts[i] - used[i];
-    if (meters->energy.n > 0) bn_energy_read(&now, BN_ENERGY_ROOT);
+    for (size_t i = 0; i < BN_BENCH_COUNTERS; i++) {
+        const char *why = NULL;
+        used[i] += bn_perf_event_read(&count, meters->counters[i])
+                       ? bn_perf_event_since(&meters->counts[i], &count, &why)
+                       : (double)NAN;
+        if (why != NULL) snprintf(meters->why[i], sizeof *meters->why, "%s", why);
+    }
+    used[BN_USED_HIT_RATE] = hit_rate(meters, used);
+    if (meters->energy.n > 0) bn_energy_read(&now);
     used[BN_USED_JOULES] = bn_energy_since(&meters->energy, &now);
+    if (isnan(used[BN_USED_JOULES]))
+        snprintf(meters->why[BN_USED_JOULES], sizeof *meters->why, "%s",
+                 meters->energy.n == 0 ? meters->energy.why
+                 : now.n == 0          ? now.why
+                                       : "a counter of energy went back, or is beyond its range");
     uint64_t peak = bn_machine_peak_rss_bytes();
     if (peak > meters->peak) meters->peak = peak;
     used[BN_USED_PEAK_BYTES] = meters->resets && peak > 0 ? (double)peak : (double)NAN;
@@ -277,6 +304,7 @@ static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_conf
     s->ns = many ? all->all_ns : c->decode ? gen->decode_ns : c->answer > 0 ? gen->total_ns : gen->prefill_ns;
     s->total_ns = many ? all->all_ns : gen->total_ns;
     s->first_token_ns = gen->token_ns[0];
+    s->ranks = gen->ranks;
     s->evaluated = (gen->n_prompt + gen->n_predict - 1) * c->n_sequences * c->n_concurrent;
     digest_all(m, c, all, s->output);
     BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));

@@ -29,7 +29,7 @@ static const struct bn_bench_quantity QUANTITIES[] = {
     {"load", "load", "load_ns", "ns", false},
     {"memory", "process", "peak_rss_bytes", "bytes", false},
     {"energy", "decode|prompt|generate", "joules_per_token", "J", false},
-    {"price", "decode|prompt|generate", "price_per_million_tokens", "price", false},
+    {"price", "decode|prompt|generate|concurrent", "price_per_million_tokens", "price", false},
     {"accuracy", "score", "accuracy", "1", false},
     {"perplexity", "score", "perplexity", "1", false},
     {"nll", "score", "nll", "nats/token", false},

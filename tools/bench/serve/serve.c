@@ -150,11 +150,6 @@ static bn_status check_server(const struct job *job, const struct bn_serve_load 
 
 /* ---- the command ---- */
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* Starts bn-serve on a free port of this machine. */
 static bn_status start_server(struct job *job, const struct bn_args *args, bn_error *err)
 {
@@ -162,7 +157,7 @@ static bn_status start_server(struct job *job, const struct bn_args *args, bn_er
     bn_model *model = NULL;
     const char *const argv[] = {program,     "-q", "--port", "0", args->model != NULL ? "-m" : NULL,
                                 args->model, NULL};
-    const struct bn_child_options options = {.argv = argv, .cancelled = interrupted};
+    const struct bn_child_options options = {.argv = argv, .cancelled = bn_cli_is_interrupted};
     if (!bn_program_near(program, "", "bn-serve"))
         return bn_fail(err, BN_ERR_NOT_FOUND, "bn-serve is not next to bn-bench");
     BN_TRY(bn_harness_open_model(&job->h, BN_REPACK_NEVER, &model, err)); /* its error is clearer */

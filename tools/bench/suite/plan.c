@@ -136,12 +136,13 @@ static const struct {
              {"crossval", "crossval bench -m FIRST"}};
 
 /* The label, "run shakespeare" when there is a model, and the file. The name of a model is without folders and ".gguf". A
- * number tells files of the same name apart, and from that of the suite. */
+ * number tells parts of the same name apart, and from the files of the suite. */
 static void name_part(const struct bn_suite_plan *plan, struct bn_suite_part *part, const char *label,
                       const char *model)
 {
     static const char PLAIN[] = " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     const char *name = model == NULL ? "" : bn_bench_base_name(model);
+    char number[24] = "";
     size_t n = strlen(label), n_model = strlen(name), same = 1;
     part->optional = n > 0 && label[n - 1] == '?';
     if (n_model > 5 && strcmp(name + n_model - 5, ".gguf") == 0) n_model -= 5;
@@ -157,8 +158,9 @@ static void name_part(const struct bn_suite_plan *plan, struct bn_suite_part *pa
     for (const struct bn_suite_part *p = plan->parts; p < part; p++)
         same +=
             strncmp(p->file, part->file, n) == 0 && (p->file[n] == '~' || strcmp(p->file + n, ".json") == 0);
-    if (same > 1) n += (size_t)snprintf(part->file + n, sizeof part->file - n, "~%zu", same);
-    snprintf(part->file + n, sizeof part->file - n, ".json");
+    if (same > 1) snprintf(number, sizeof number, "~%zu", same);
+    snprintf(part->label + n, sizeof part->label - n, "%s", number);
+    snprintf(part->file + n, sizeof part->file - n, "%s.json", number);
 }
 
 /* Pushes the settings of a part. A command of bn-bench is checked before anything runs, after each of them. */

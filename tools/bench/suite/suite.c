@@ -9,15 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/host/busy.h"
 #include "lab/kit/process.h"
 #include "tools/bench/report/report.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 
 #define DIRECTORY "benchmark-results"
+#define TIMED_OUT 124 /* the exit code of a part that was ended, as timeout(1) has it */
 
 const struct bn_option bn_bench_suite_options[] = {
     BN_OPTION("output", "directory of documents and report [benchmark-results]", .letter = 'o', .arg = "DIR",
@@ -37,14 +40,19 @@ struct suite {
     bn_json *doc; /* of this suite: its program and machine are those of reused documents */
 };
 
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
-
 /* ---- what was measured ---- */
 
-/* The member "suite" of a document: what was asked for, and the variables that change what a command measures. */
+/* The word after -m. */
+static const char *model_of(const struct bn_suite_part *part)
+{
+    for (size_t i = 0; i + 1 < part->words.n; i++)
+        if (strcmp(part->words.list[i], "-m") == 0 || strcmp(part->words.list[i], "--model") == 0)
+            return part->words.list[i + 1];
+    return NULL;
+}
+
+/* The member "suite" of a document: what was asked for, with the digests of files that arguments name, and the
+ * variables that change what a command measures. */
 static void put_request(bn_json *doc, const struct bn_suite_part *part, int exit_code)
 {
     static const char *const VARIABLES[] = {"BN_ISA", "BN_THREADS", "RAYON_NUM_THREADS", "BN_MODEL",
@@ -55,6 +63,10 @@ static void put_request(bn_json *doc, const struct bn_suite_part *part, int exit
     bn_json *environment = bn_json_put_object(o, "environment");
     for (size_t i = 0; i < BN_ARRAY_LEN(VARIABLES); i++)
         if (getenv(VARIABLES[i]) != NULL) bn_json_put_string(environment, VARIABLES[i], getenv(VARIABLES[i]));
+    bn_json *files = bn_json_put_object(o, "files");
+    for (size_t i = 2; i < part->words.n; i++)
+        if (part->words.list[i] != model_of(part) && access(part->words.list[i], R_OK) == 0)
+            bn_cli_put_file_digest(files, part->words.list[i], part->words.list[i]);
     bn_json_put_u64(o, "exit_code", (uint64_t)exit_code);
 }
 
@@ -63,15 +75,6 @@ static bool agree(const bn_json *doc, const bn_json *now, const char *path)
 {
     const char *expected = bn_json_text_of(now, path);
     return expected[0] != '\0' && bn_json_text_is(doc, path, expected);
-}
-
-/* The word after -m. */
-static const char *model_of(const struct bn_suite_part *part)
-{
-    for (size_t i = 0; i + 1 < part->words.n; i++)
-        if (strcmp(part->words.list[i], "-m") == 0 || strcmp(part->words.list[i], "--model") == 0)
-            return part->words.list[i + 1];
-    return NULL;
 }
 
 /* Is it the document of the model and of the request that would be measured? A document without a model is known to depend on
@@ -120,19 +123,16 @@ static bool reuse(const struct suite *s, struct bn_suite_part *part)
 
 /* ---- measuring ---- */
 
-/* The exit statuses of what this machine lacks: a file, a reference; an instruction set; memory. */
-static bool is_lacking(int exit_code)
-{
-    return exit_code == BN_EXIT_NOT_FOUND || exit_code == BN_EXIT_UNSUPPORTED ||
-           exit_code == BN_EXIT_INTERNAL;
-}
-
+/* An optional part is skipped for what this machine lacks: a file or a reference, an instruction set, memory, speed. */
 static void fail(struct bn_suite_part *part, const char *what, const char *detail)
 {
+    static const int LACKING[] = {BN_EXIT_NOT_FOUND, BN_EXIT_UNSUPPORTED, BN_EXIT_INTERNAL, TIMED_OUT};
     static const char ERROR[] = ": error: ";
     const char *error = strstr(detail, ERROR);
     if (error != NULL) detail = error + strlen(ERROR);
-    part->state = part->optional && is_lacking(part->exit_code) ? BN_PART_SKIPPED : BN_PART_FAILED;
+    part->state = BN_PART_FAILED;
+    for (size_t i = 0; i < BN_ARRAY_LEN(LACKING) && part->optional; i++)
+        if (part->exit_code == LACKING[i]) part->state = BN_PART_SKIPPED;
     snprintf(part->reason, sizeof part->reason, "%s", detail[0] != '\0' ? detail : what);
 }
 
@@ -166,7 +166,7 @@ static bn_status run_process(const struct suite *s, const struct bn_suite_part *
                                          .out = out,
                                          .errors = errors,
                                          .timeout_ns = (uint64_t)(s->plan.o->timeout * 1e9),
-                                         .cancelled = interrupted};
+                                         .cancelled = bn_cli_is_interrupted};
     bn_status status = bn_process_run(process, &options, err);
     bn_free(argv);
     return status;
@@ -188,7 +188,9 @@ static bn_status measure(const struct suite *s, struct bn_suite_part *part, bn_e
     if (status == BN_OK) {
         bn_process_describe(ended, sizeof ended, &process);
         part->seconds = (double)process.wall_ns / 1e9;
-        part->exit_code = process.end == BN_PROCESS_EXITED ? process.code : 128;
+        part->exit_code = process.end == BN_PROCESS_EXITED    ? process.code
+                          : process.end == BN_PROCESS_TIMEOUT ? TIMED_OUT
+                                                              : 128 + process.code;
         doc = read_output(&out, part, ended, bn_bench_last_line(line, &errors));
     }
     if (doc != NULL) {
@@ -253,20 +255,26 @@ static void put_results(struct suite *s, const char *config)
         bn_json_put_number(o, "seconds", part->seconds);
         bn_json_put_u64(o, "exit_code", (uint64_t)part->exit_code);
         bn_json_put_text(o, "reason", part->reason);
-        if (part->state == BN_PART_FAILED) bn_json_put_string(s->doc, "result_class", "invalid");
     }
 }
 
-/* The median of each series of all documents, under the labels of their parts: what other commands read as one result. */
+/* The median of each series of all documents, under the labels of their parts: what other commands read as one result, which
+ * cannot count for more than its documents. */
 static bn_status put_series(struct suite *s, const struct bn_report *report, bn_error *err)
 {
     struct bn_series_list all = {0};
     bn_status status = BN_OK;
+    bool contended = false, failed = false;
     for (size_t i = 0, k = 0; i < s->plan.n_parts && status == BN_OK; i++) {
         const struct bn_suite_part *part = &s->plan.parts[i];
-        if (part->has_series)
-            status = bn_series_add_medians(&all, &report->sources[k++].series, part->label, err);
+        failed = failed || part->state == BN_PART_FAILED;
+        if (!part->has_series) continue;
+        const struct bn_report_source *source = &report->sources[k++];
+        const struct bn_others others = bn_others_read(source->doc);
+        contended = contended || bn_others_disturb(&others);
+        status = bn_series_add_medians(&all, &source->series, part->label, err);
     }
+    if (failed || contended) bn_json_put_string(s->doc, "result_class", failed ? "invalid" : "contended");
     if (status == BN_OK) bn_series_put(s->doc, &all);
     bn_series_release(&all);
     return status;
@@ -333,7 +341,7 @@ static bn_status run(struct suite *s, struct bn_args *args, bn_error *err)
     bn_cli_catch_interrupt();
     for (size_t i = 0; i < s->plan.n_parts; i++) {
         bn_status status = run_part(s, i, err);
-        if (status == BN_ERR_CANCELLED && interrupted()) {
+        if (status == BN_ERR_CANCELLED && bn_cli_is_interrupted()) {
             args->exit_code = 128 + bn_cli_interrupted();
             return BN_OK;
         }

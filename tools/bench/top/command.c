@@ -179,20 +179,19 @@ static void wait_for_refresh(uint32_t ms)
 static bn_status print_all(struct bn_top *top, bn_error *err)
 {
     const struct bn_bench_options *o = top->o;
-    bool more = true;
-    if (!o->once) BN_TRY(bn_top_move(top, LONG_MIN + 1, &more, err));
+    if (!o->once) BN_TRY(bn_top_move(top, -LONG_MAX, err));
     for (bool first = true; bn_cli_interrupted() == 0; first = false) {
         if (!first && !top->args->json) puts("");
         BN_TRY(top->args->json ? print_document(top, o->once, err) : print_frame(top, err));
         if (fflush(stdout) != 0 || ferror(stdout)) return BN_OK; /* the exit code tells */
         if (o->once || top->state == BN_TOP_ENDED) return BN_OK;
-        if (top->state != BN_TOP_RECORDED) {
+        if (top->state == BN_TOP_RECORDED) {
+            if (top->replay.at == top->replay.n_passes) return BN_OK;
+            BN_TRY(bn_top_move(top, 1, err));
+        } else {
             wait_for_refresh(o->interval_ms);
             BN_TRY(bn_top_refresh(top, err));
-            continue;
         }
-        BN_TRY(bn_top_move(top, 1, &more, err));
-        if (!more) return BN_OK;
     }
     return BN_OK;
 }

@@ -73,14 +73,13 @@ static bool is_document(const char *path)
 /* Of a document the first snapshot is before all passes, and the one that is shown after them. */
 static bn_status open_source(struct bn_top *top, const char *path, bn_error *err)
 {
-    bool moved;
     if (!is_document(path)) {
         BN_TRY(bn_live_attach(&top->reader, path, err));
         return bn_top_refresh(top, err);
     }
     BN_TRY(bn_top_replay_open(&top->replay, path, err));
     BN_TRY(bn_top_refresh(top, err));
-    return bn_top_move(top, LONG_MAX, &moved, err);
+    return bn_top_move(top, LONG_MAX, err);
 }
 
 bn_status bn_top_open(struct bn_top *top, bn_error *err)
@@ -198,14 +197,13 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_top_move(struct bn_top *top, long by, bool *moved, bn_error *err)
+bn_status bn_top_move(struct bn_top *top, long by, bn_error *err)
 {
     struct bn_top_replay *r = &top->replay;
     size_t n = r->n_passes;
     size_t to = by < 0 ? r->at - bn_min_size(r->at, (size_t)-by) : r->at + bn_min_size(n - r->at, (size_t)by);
     if (to == 0) to = bn_min_size(n, 1);
-    *moved = to != r->at;
-    if (!*moved) return BN_OK;
+    if (to == r->at) return BN_OK;
     r->at = to - 1; /* what it differs from */
     BN_TRY(bn_top_refresh(top, err));
     r->at = to;

@@ -79,37 +79,37 @@ static void sort_rows(struct bn_top_row *rows, size_t n, enum bn_top_sort by)
     qsort(rows, n, sizeof *rows, goes_before);
 }
 
-/* What a brick, a kernel or a group of them did; bytes and ops in rate_ns. */
-struct work {
-    uint64_t count, ns, rate_ns, bytes, ops;
-};
-
-static struct work work_of(const struct bn_live_sums *w, unsigned group, unsigned i)
+/* What a brick or a kernel did, if it is in this group. */
+static struct bn_brick_stats stats_of(const struct bn_live_sums *w, unsigned group, unsigned i)
 {
     const struct bn_prof_kernel_stats *k = &w->kernels[i % BN_KERNEL_COUNT];
-    const struct bn_brick_stats *b = &w->bricks[i];
-    if (group == KERNELS) return (struct work){k->count, k->ns, k->ns, k->bytes, k->ops};
-    if (bn_brick_category(i) != group) return (struct work){0};
-    return (struct work){b->count, b->exclusive_ns, b->inclusive_ns, b->bytes, b->ops};
+    if (group == KERNELS)
+        return (struct bn_brick_stats){.count = k->count,
+                                       .inclusive_ns = k->ns,
+                                       .exclusive_ns = k->ns,
+                                       .bytes = k->bytes,
+                                       .ops = k->ops};
+    return bn_brick_category(i) == group ? w->bricks[i] : (struct bn_brick_stats){0};
 }
 
-static void fill(struct bn_top_row *row, const struct bn_live_sums *w, const struct work *work, double all_ns)
+static void fill(struct bn_top_row *row, const struct bn_live_sums *w, const struct bn_brick_stats *b,
+                 double all_ns)
 {
-    row->share = ratio((double)work->ns, all_ns);
-    row->ns =
-        ratio((double)work->ns, (double)w->n_parts); /* the mean over the threads that took part in a pass */
-    row->count = (double)work->count;
-    row->bytes_per_s = rate(w, work->bytes, work->rate_ns);
-    row->ops_per_s = rate(w, work->ops, work->rate_ns);
+    row->share = ratio((double)b->exclusive_ns, all_ns);
+    row->ns = ratio((double)b->exclusive_ns,
+                    (double)w->n_parts); /* mean over the threads that took part in a pass */
+    row->count = (double)b->count;
+    row->bytes_per_s = rate(w, b->bytes, b->inclusive_ns);
+    row->ops_per_s = rate(w, b->ops, b->inclusive_ns);
 }
 
-static void compare_brick(struct bn_top_row *row, const struct bn_top *top, unsigned i)
+static void compare_brick(struct bn_top_row *row, const struct bn_top *top, const struct bn_brick_stats *b)
 {
-    const struct bn_brick_stats *b = &top->shown.sums.bricks[i];
     const struct bn_schedule_row *on_path =
         top->pass.known ? bn_schedule_find(&top->pass.schedule, row->name) : NULL;
-    row->category = bn_brick_category(i);
-    if (top->budget.given) row->budget = ratio((double)b->inclusive_ns / row->count, top->budget.ns[i]);
+    row->category = bn_brick_category(row->order);
+    if (top->budget.given)
+        row->budget = ratio((double)b->inclusive_ns / row->count, top->budget.ns[row->order]);
     if (on_path == NULL) return;
     row->path = ratio((double)on_path->path_ns, (double)top->pass.schedule.path_ns);
     row->slack_ns = (double)on_path->slack_ns;
@@ -121,26 +121,26 @@ static size_t make_group(struct bn_top_row *sum, struct bn_top_row *rows, const 
 {
     const struct bn_live_sums *w = &top->shown.sums;
     bool kernels = group == KERNELS;
-    struct work total = {0};
+    struct bn_brick_stats total = {0}; /* inclusive: of rows that have a rate */
     size_t n = 0;
     *sum = new_row(kernels ? "Kernels" : bn_brick_category_name((enum bn_brick_category)group),
                    KEY_GROUP * (group + 1), 0, group);
     for (unsigned i = 0; i < (kernels ? BN_KERNEL_COUNT : BN_BRICK_KNOWN); i++) {
-        struct work work = work_of(w, group, i);
-        if (work.count == 0) continue;
+        struct bn_brick_stats b = stats_of(w, group, i);
+        if (b.count == 0) continue;
         struct bn_top_row *row = &rows[n++];
         *row = new_row(kernels ? top->now->kernel_names[i] : bn_brick_name(i), kernels ? KEY_KERNEL + i : i,
                        1, i);
-        fill(row, w, &work, all_ns);
-        if (!kernels) compare_brick(row, top, i);
+        fill(row, w, &b, all_ns);
+        if (!kernels) compare_brick(row, top, &b);
         if (!isnan(row->path)) sum->path = isnan(sum->path) ? row->path : sum->path + row->path;
         sum->slack_ns = fmax(sum->slack_ns, row->slack_ns); /* NaN of both only */
         sum->category = row->category;
-        total.count += work.count;
-        total.ns += work.ns;
-        total.bytes += work.bytes;
-        total.ops += work.ops;
-        if (work.bytes > 0 || work.ops > 0) total.rate_ns += work.ns;
+        total.count += b.count;
+        total.exclusive_ns += b.exclusive_ns;
+        total.bytes += b.bytes;
+        total.ops += b.ops;
+        if (b.bytes > 0 || b.ops > 0) total.inclusive_ns += b.exclusive_ns;
     }
     fill(sum, w, &total, all_ns);
     sum->has_children = true;

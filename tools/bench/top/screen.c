@@ -159,7 +159,7 @@ static void move_cursor(struct screen *s, int key)
 static bn_status press(struct screen *s, int key, bn_error *err)
 {
     struct bn_top_view *view = &s->top->view;
-    bool moved, help = s->shows_help, enter = key == '\n' || key == '\r' || key == KEY_ENTER;
+    bool help = s->shows_help, enter = key == '\n' || key == '\r' || key == KEY_ENTER;
     s->shows_help = (key == '?' || key == 'h') && !help;
     if (key == 'q') s->ends = !help;
     if (key == 'p' || key == ' ') view->is_paused = !view->is_paused && s->top->state != BN_TOP_RECORDED;
@@ -170,7 +170,7 @@ static bn_status press(struct screen *s, int key, bn_error *err)
         fold(s, enter ? EITHER : key == KEY_LEFT ? FOLD : UNFOLD);
     move_cursor(s, key);
     bn_top_remake(s->top);
-    return key == 'n' || key == 'b' ? bn_top_move(s->top, key == 'n' ? 1 : -1, &moved, err) : BN_OK;
+    return key == 'n' || key == 'b' ? bn_top_move(s->top, key == 'n' ? 1 : -1, err) : BN_OK;
 }
 
 /* ---- the loop ---- */

@@ -103,8 +103,8 @@ BN_MUST_CHECK bn_status bn_top_open(struct bn_top *top, bn_error *err);
 void bn_top_close(struct bn_top *top);
 /* Reads a snapshot. A failure after the first one keeps what is shown. */
 BN_MUST_CHECK bn_status bn_top_refresh(struct bn_top *top, bn_error *err);
-/* Goes that many passes on (or back) in a recorded profile, as far as there are some; false: it was at its end. */
-BN_MUST_CHECK bn_status bn_top_move(struct bn_top *top, long by, bool *moved, bn_error *err);
+/* Goes that many passes on (or back) in a recorded profile, as far as there are some. */
+BN_MUST_CHECK bn_status bn_top_move(struct bn_top *top, long by, bn_error *err);
 /* before NULL: since the profile was opened. */
 void bn_top_window(struct bn_top_window *out, const struct bn_live_snapshot *now,
                    const struct bn_live_snapshot *before);

@@ -65,18 +65,20 @@ static const char *differs(char why[160], const struct bn_train_result *r, const
     return why;
 }
 
-/* The backward pass has float products only, so its rate is bounded by the peak. */
+/* The backward pass has float products only, so its rate is bounded by the peak. With ranks its time is that of one of them,
+ * and the whole step is compared. */
 static const char *above_peak(char why[160], const struct bn_train_result *r)
 {
     uint64_t best = UINT64_MAX;
+    enum phase phase = r->n_ranks > 1 ? STEP : BACKWARD;
     for (size_t i = 0; i < r->n; i++) {
-        uint64_t ns = phase_ns(&r->samples[i].step, BACKWARD, r->n_threads);
+        uint64_t ns = phase_ns(&r->samples[i].step, phase, r->n_threads);
         if (ns < best) best = ns;
     }
-    double flop = r->least_flop * SHARES[BACKWARD] * r->batch;
+    double flop = r->least_flop * SHARES[phase] * r->batch;
     struct bn_bench_claim claim = {.rate = flop * 1e9 / (double)(best > 0 ? best : 1), .limit = r->most_peak};
     if (!bn_bench_above_limit(&claim)) return NULL;
-    snprintf(why, 160, "%.4g operations a second backward are more than %.2f times the measured peak, %.4g",
+    snprintf(why, 160, "%.4g operations a second are more than %.2f times the measured peak, %.4g",
              claim.rate, BN_BENCH_MOST_SHARE, claim.limit);
     return why;
 }
@@ -115,14 +117,17 @@ static bn_status put_run(struct bn_harness *h, const struct bn_train_result *r, 
                          bn_error *err)
 {
     static const char *const COPIED[] = {"library", "settings", "parameters", "flop_per_token"};
-    static const char *const SERIES[] = {"wait_ns_per_step", "loss", "peak_flop_per_second"};
+    static const char *const SERIES[] = {"wait_ns_per_step", "loss", "peak_flop_per_second",
+                                         "exchange_bytes_per_token", "exchange_ns_per_token"};
     for (size_t i = 0; i < BN_ARRAY_LEN(COPIED); i++)
         bn_json_put_copy(test, COPIED[i], bn_json_get(r->trainee.run, COPIED[i]));
     bn_json_put_copy(test, "weights_sha256", bn_json_get(r->trainee.end, "weights_sha256"));
-    for (size_t k = 0; k < BN_ARRAY_LEN(SERIES); k++) {
+    for (size_t k = 0; k < (r->n_ranks > 1 ? 5 : 3); k++) {
         for (size_t i = 0; i < r->n; i++) {
-            const struct bn_train_sample *s = &r->samples[i];
-            x[i] = k == 0 ? (double)phase_ns(&s->step, WAIT, r->n_threads) : k == 1 ? s->step.loss : s->peak;
+            const struct bn_trainee_step *s = &r->samples[i].step;
+            const double NUMBERS[] = {(double)phase_ns(s, WAIT, r->n_threads), s->loss, r->samples[i].peak,
+                                      s->exchange_bytes / r->batch, s->exchange_ns / r->batch};
+            x[i] = NUMBERS[k];
         }
         BN_TRY(
             bn_metric_add(&h->series, bn_json_text_of(test, "name"), SERIES[k], x, r->n, r->n_warmup, err));
@@ -164,10 +169,11 @@ static bn_status put_result(struct bn_harness *h, struct bn_train_result *r, bn_
     uint64_t *ns = bn_alloc(r->n, sizeof *ns);
     double *x = bn_alloc(r->n, sizeof *x);
     bn_status status = ns != NULL && x != NULL ? BN_OK : bn_nomem(err);
-    for (unsigned phase = 0; phase < PHASES && status == BN_OK; phase++)
+    for (unsigned phase = r->n_ranks > 1 ? OPTIMISER : 0; phase < PHASES && status == BN_OK; phase++)
         status = put_phase(h, r, (enum phase)phase, ns, x, err);
     bn_free(ns);
     bn_free(x);
+    if (r->n_ranks > 1) return status; /* memory and passes are of the first rank */
     snprintf(test, sizeof test, "memory %s", r->name);
     if (status == BN_OK) bn_harness_judge(h, bn_harness_test(h, test), BN_BENCH_VALID, NULL);
     for (size_t i = 0; i < BN_ARRAY_LEN(KINDS) && status == BN_OK; i++) {
@@ -197,10 +203,13 @@ static bn_status print_rates(struct bn_harness *h, const struct bn_train_result 
         bn_table_row(&h->table, "");
         bn_table_text(&h->table, r->name);
         bn_table_printf(&h->table, "%.0f", rate);
-        bn_table_printf(&h->table, "%.0f", rate / r->n_threads);
+        bn_table_printf(&h->table, "%.0f", rate / (r->n_threads * r->n_ranks));
         bn_table_percent(&h->table, wait / all, false);
         bn_table_percent(&h->table, optimiser / all, false);
-        bn_table_value(&h->table, bn_json_number_of(r->trainee.end, "memory.peak_rss_bytes"), "bytes");
+        bn_table_value(&h->table,
+                       r->n_ranks > 1 ? (double)NAN
+                                      : bn_json_number_of(r->trainee.end, "memory.peak_rss_bytes"),
+                       "bytes");
     }
     return BN_OK;
 }

@@ -3,14 +3,17 @@
  * bn-bench train: the command. Each combination of the lists is a process of bn-train; in each round every one does a
  * step, in turn, and the float peak is measured before. So a change of the machine affects all of them.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "tools/bench/train/train.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/team.h"
+#include "mpi/ranks.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
 
@@ -66,18 +69,24 @@ static bn_status read_shape(struct bn_train_result *r, const char *typed, bn_err
     return BN_OK;
 }
 
+static unsigned n_ranks(void)
+{
+    return bn_ranks_told() > 1 ? bn_ranks_told() : 1;
+}
+
 /* Lists that were not given. */
 static bn_status preset(struct bn_bench_options *o, bn_error *err)
 {
     static const char *SHAPE[] = {"6x256"};
+    BN_TRY(bn_bench_threads(&o->threads, err));
     if (o->shapes.n == 0) o->shapes = (struct bn_texts){.list = SHAPE, .n = 1};
     if (o->batches.n > 0) return BN_OK;
     o->batches.list = bn_alloc(1, sizeof *o->batches.list);
     if (o->batches.list == NULL) return bn_nomem(err);
     o->batches.n = 1;
     for (size_t i = 0; i < o->threads.n; i++)
-        if (TOKENS_PER_THREAD * o->threads.list[i] > o->batches.list[0])
-            o->batches.list[0] = TOKENS_PER_THREAD * o->threads.list[i];
+        if (TOKENS_PER_THREAD * n_ranks() * o->threads.list[i] > o->batches.list[0])
+            o->batches.list[0] = TOKENS_PER_THREAD * n_ranks() * o->threads.list[i];
     return BN_OK;
 }
 
@@ -116,7 +125,11 @@ static bn_status combine(struct job *job, bn_error *err)
     if (job->list == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         BN_TRY(add_result(job, i, err));
-    return BN_OK;
+    job->list[0].n_ranks = n_ranks();
+    if (n_ranks() == 1 || (n == 1 && o->batches.list[0] / o->micro_batch >= n_ranks())) return BN_OK;
+    return bn_hint(
+        bn_fail(err, BN_ERR_ARG, "%u ranks measure one test, with a micro-batch or more for each", n_ranks()),
+        err, "one shape, context, batch and number of threads; a larger --batch, or a smaller --micro-batch");
 }
 
 /* ---- processes ---- */
@@ -154,7 +167,7 @@ static bn_status measure_peak(unsigned n_threads, uint64_t budget_ns, double *fl
     struct bn_bench_limit limit = {
         .kind = BN_LIMIT_FLOAT, .n_threads = n_threads, .kernels = bn_kernels_find("auto")};
     BN_TRY(bn_bench_limit_measure(&limit, budget_ns, err));
-    *flop = 2 * limit.rate;
+    *flop = 2 * limit.rate * n_ranks(); /* the others are taken to be as fast */
     return BN_OK;
 }
 
@@ -215,20 +228,28 @@ static void put_settings(struct job *job)
                   {"warmup", o->warmup}, {"seed", o->seed});
     bn_json_put_string(s, "arch", o->arch);
     bn_json_put_string(s, "group", o->group);
+    if (n_ranks() > 1) bn_json_put_u64(s, "ranks", n_ranks());
 }
 
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
-    BN_TRY(bn_harness_open(&job->h, args, "train", err));
+    job->h.o = args->fields;
     BN_TRY(preset(job->h.o, err));
+    bn_status status = combine(job, err);
+    if (bn_ranks_told_index() > 0) {
+        if (status == BN_OK) status = start(&job->list[0], job->h.o, err);
+        sleep(1); /* what is wrong with the options is wrong on all ranks, and the first one says it */
+        return status;
+    }
+    if (status == BN_OK) status = bn_harness_open(&job->h, args, "train", err);
+    BN_TRY(status);
     job->h.matched = true;
-    BN_TRY(combine(job, err));
     put_settings(job);
     bn_cli_catch_interrupt();
     for (size_t i = 0; i < job->n; i++)
         BN_TRY(start(&job->list[i], job->h.o, err));
     bn_progress_begin(&job->progress, "train", job->n * job->list[0].n, args->quiet);
-    bn_status status = run_rounds(job, err);
+    status = run_rounds(job, err);
     bn_progress_clear(&job->progress);
     for (size_t i = 0; i < job->n && status == BN_OK; i++)
         status = bn_trainee_finish(&job->list[i].trainee, err);

@@ -14,6 +14,7 @@
 /* Times of a step. Those of phases are of all threads together; passes and optimiser are by the clock. */
 struct bn_trainee_step {
     uint64_t ns, forward_ns, backward_ns, reduce_ns, passes_ns, optimiser_ns;
+    double exchange_bytes, exchange_ns; /* with other ranks, as the first one saw it; NaN without them */
     double loss;
 };
 
@@ -23,7 +24,8 @@ struct bn_trainee {
 };
 
 /* Starts bn-train, which is next to this program, with arguments that end with NULL. BN_ERR_UNSUPPORTED when it was not
- * built; BN_ERR_ARG with its message when it refuses the arguments. Released in any case by bn_trainee_close. */
+ * built; BN_ERR_ARG with its message when it refuses the arguments. Released in any case by bn_trainee_close. On a rank
+ * after the first, this process becomes that program, which follows the first one's. */
 BN_MUST_CHECK bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, bn_error *err);
 BN_MUST_CHECK bn_status bn_trainee_step(struct bn_trainee *t, struct bn_trainee_step *step, bn_error *err);
 /* Ends it. */
@@ -40,7 +42,7 @@ struct bn_train_sample {
 struct bn_train_result {
     char name[64], shape[40]; /* "6x256x768 c=256 b=4096 t=2"; "6x256x768" */
     uint32_t layers, width, ffn, context, batch;
-    unsigned n_threads;
+    unsigned n_threads, n_ranks; /* n_ranks: 1 without mpirun */
     struct bn_trainee trainee;
     struct bn_train_sample *samples;    /* n_warmup, then those that count */
     size_t n_warmup, n;                 /* n: all of them */

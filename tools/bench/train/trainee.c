@@ -4,24 +4,22 @@
  */
 #include "tools/bench/train/train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/kit/child.h"
 #include "lab/kit/process.h"
+#include "mpi/ranks.h"
 #include "tools/cli/report.h"
 
 #define SCHEMA "bn.training/1"
 #define WAIT_NS 600000000000u /* for one answer */
 #define MOST_ARGUMENTS 32u
-
-static bool interrupted(void)
-{
-    return bn_cli_interrupted() != 0;
-}
 
 /* The next line of the process. */
 static bn_status read_answer(struct bn_trainee *t, bn_json **out, bn_error *err)
@@ -44,6 +42,13 @@ static bn_status refused(struct bn_trainee *t, bn_error *err)
     return bn_fail_in(err, BN_ERR_ARG, "bn-train", "%.*s", (int)strcspn(message, "\n"), message);
 }
 
+/* The message of a rank that ends all of them comes from bn-train. */
+static void pass_on(void *user, const char *bytes, size_t n)
+{
+    (void)user;
+    fwrite(bytes, 1, n, stderr);
+}
+
 bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, bn_error *err)
 {
     char program[PATH_MAX];
@@ -54,7 +59,12 @@ bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, b
     if (!bn_program_near(program, "", "bn-train"))
         return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "bn-train is not next to this program"), err,
                        "install OpenBLAS (Debian: libopenblas-dev), and build again");
-    struct bn_child_options options = {.argv = argv, .cancelled = interrupted};
+    if (bn_ranks_told_index() > 0) {
+        execv(program, (char *const *)(uintptr_t)argv);
+        return bn_fail_errno(err, errno, program, "cannot start");
+    }
+    struct bn_child_options options = {.argv = argv, .cancelled = bn_cli_is_interrupted};
+    if (bn_ranks_told() > 1) options.on_stderr = pass_on;
     BN_TRY(bn_child_start(&t->child, &options, err));
     bn_status status = read_answer(t, &t->run, err);
     if (status == BN_ERR_MISMATCH) return refused(t, err);
@@ -79,6 +89,8 @@ static bn_status read_step(struct bn_trainee_step *s, const bn_json *answer, bn_
         if (!bn_json_u64(bn_json_get(answer, TIMES[i].name), TIMES[i].to))
             return bn_fail_in(err, BN_ERR_FORMAT, "bn-train", "a step has no %s", TIMES[i].name);
     s->loss = bn_json_number_of(answer, "loss");
+    s->exchange_bytes = bn_json_number_of(answer, "exchange_bytes");
+    s->exchange_ns = bn_json_number_of(answer, "exchange_ns");
     return BN_OK;
 }
 
