@@ -145,11 +145,14 @@ static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t
     uint32_t number = find(&x->text_table, s, hash, same_text, &key);
     if (number == BN_STACKS_NONE) {
         BN_TRY(bn_array_grow(&x->texts, &x->texts_room, x->n_texts + 1, sizeof *x->texts, err));
-        number = (uint32_t)x->n_texts;
-        x->texts[number] = bn_strndup(key.ptr, key.len);
-        if (x->texts[number] == NULL) return bn_nomem(err);
-        x->n_texts++;
-        BN_TRY(insert(&x->text_table, hash, err));
+        char *copy = bn_strndup(key.ptr, key.len);
+        bn_status status = copy != NULL ? insert(&x->text_table, hash, err) : bn_nomem(err);
+        if (status != BN_OK) {
+            bn_free(copy);
+            return status;
+        }
+        number = (uint32_t)x->n_texts++;
+        x->texts[number] = copy;
     }
     *out = x->texts[number];
     return BN_OK;

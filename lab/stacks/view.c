@@ -140,10 +140,8 @@ static bool path_of(const struct filling *f, uint32_t node, uint32_t path[BN_STA
         }
     }
     if (f->view->root == NULL) length = BN_STACKS_MAX_DEPTH - room;
-    *n = 0;
-    for (size_t i = BN_STACKS_MAX_DEPTH - length; i < BN_STACKS_MAX_DEPTH; i++) {
-        path[(*n)++] = path[i];
-    }
+    memmove(path, path + BN_STACKS_MAX_DEPTH - length, length * sizeof *path);
+    *n = length;
     return begun;
 }
 
