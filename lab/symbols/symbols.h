@@ -99,6 +99,7 @@ struct bn_stack_quality {
     uint64_t cut;     /* deeper than was kept */
     uint64_t unwound; /* by unwinding tables */
     uint64_t leaf_unknown; /* running in a function without a name */
+    struct bn_symbols_counts symbols;
 };
 
 /* PROCESS and THREAD tags come from the recording's names. quality is added to, not cleared. */
@@ -107,7 +108,6 @@ BN_MUST_CHECK bn_status bn_resolve(bn_stacks *stacks, const bn_recording *record
                                    bn_error *err);
 
 /* Puts the member "quality" into a document: the counts, and shares of them. */
-void bn_stack_quality_put(bn_json *document, const struct bn_stack_quality *quality,
-                          const struct bn_symbols_counts *symbols);
+void bn_stack_quality_put(bn_json *document, const struct bn_stack_quality *quality);
 
 #endif

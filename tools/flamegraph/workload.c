@@ -533,15 +533,16 @@ static void put_workload(bn_json *about, const struct work *w)
             full, w->n_runs);
 }
 
-static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *work, bn_recording *recording,
+static bn_status make_stacks(bn_stacks **out, struct work *work, bn_recording *recording,
                              const struct bn_symbols_options *symbols, bn_error *err)
 {
     enum bn_record_kind kind = recording->delivery.kind;
     BN_TRY(open_clocks(work, err));
-    BN_TRY(bn_stacks_open(&out->stacks, "ns", bn_record_kind_name(kind), err));
+    struct bn_stack_quality quality = {0};
+    BN_TRY(bn_stacks_open(out, "ns", bn_record_kind_name(kind), err));
     for (size_t i = 1; i < work->n_runs; i++)
-        BN_TRY(bn_stacks_add_run(out->stacks, err));
-    bn_json *about = out->stacks->about;
+        BN_TRY(bn_stacks_add_run(*out, err));
+    bn_json *about = (*out)->about;
     bn_flamegraph_put_origin(about);
     bn_cli_put_model(about, work->args);
     put_workload(about, work);
@@ -552,20 +553,18 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *wo
     BN_TRY(bn_fingerprint_put(about, err));
     const struct bn_resolve_options how = {
         .windows = work->windows, .n_windows = work->n_runs, .tag = tag, .user = work};
-    BN_TRY(bn_flamegraph_resolve(out, recording, symbols, &how, err));
-    bn_stack_quality_put(about, &out->quality, &out->symbols);
-    return compare(out->stacks, work, err);
+    BN_TRY(bn_flamegraph_resolve(*out, recording, symbols, &how, &quality, err));
+    bn_stack_quality_put(about, &quality);
+    return compare(*out, work, err);
 }
 
-bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const struct bn_args *args,
-                                     bn_error *err)
+bn_status bn_flamegraph_record_model(bn_stacks **out, const struct bn_args *args, bn_error *err)
 {
     struct bn_record_options options;
     struct bn_symbols_options symbols;
     bn_recording recording = {0};
     bn_recorder *recorder = NULL;
     struct work work = {0};
-    *out = (struct bn_flamegraph_recorded){0};
     bn_flamegraph_read_sampler(&options, &symbols, args->fields);
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = open_work(&work, args, options.period_ns, err);
@@ -577,6 +576,5 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     bn_recorder_close(recorder);
     bn_recording_release(&recording);
     close_work(&work);
-    if (status != BN_OK) bn_flamegraph_recorded_release(out);
-    return status;
+    return bn_stacks_keep(out, status);
 }
