@@ -21,12 +21,7 @@
 #define WORK_NS 5000000u /* of processor time, while an event counts */
 #define WORK_BYTES ((size_t)1 << 20)
 
-static const struct {
-    const char *name, *unit;
-    uint32_t type;
-    uint64_t config;
-    bool kernel, all_cpus;
-} EVENTS[] = {
+const struct bn_perf_event_kind bn_perf_events[BN_PERF_EVENTS] = {
     {"task-clock", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, false, false},
     {"kernel", "page faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false},
     {"all-cpus", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, false, true},
@@ -35,17 +30,6 @@ static const struct {
     {"cache-references", "references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES, false, false},
     {"cache-misses", "misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, false, false},
 };
-_Static_assert(BN_ARRAY_LEN(EVENTS) == BN_PERF_EVENTS, "each event");
-
-const char *bn_perf_event_name(enum bn_perf_event event)
-{
-    return EVENTS[event].name;
-}
-
-const char *bn_perf_event_unit(enum bn_perf_event event)
-{
-    return EVENTS[event].unit;
-}
 
 /* New pages, and time on a processor, most of it not in the kernel. */
 static void work(void)
@@ -63,17 +47,17 @@ static void work(void)
 
 int bn_perf_event_open(enum bn_perf_event event, bool inherit, bn_error *why)
 {
-    struct perf_event_attr attr = {.type = EVENTS[event].type,
+    struct perf_event_attr attr = {.type = bn_perf_events[event].type,
                                    .size = sizeof attr,
-                                   .config = EVENTS[event].config,
+                                   .config = bn_perf_events[event].config,
                                    .read_format =
                                        PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
-                                   .exclude_kernel = !EVENTS[event].kernel,
+                                   .exclude_kernel = !bn_perf_events[event].kernel,
                                    .exclude_hv = 1,
                                    .inherit = inherit};
-    bool all = EVENTS[event].all_cpus;
+    bool all = bn_perf_events[event].all_cpus;
     int fd = (int)syscall(SYS_perf_event_open, &attr, all ? -1 : 0, all ? 0 : -1, -1, PERF_FLAG_FD_CLOEXEC);
-    if (fd < 0) (void)bn_perf_refuse(why, errno, EVENTS[event].kernel);
+    if (fd < 0) (void)bn_perf_refuse(why, errno, bn_perf_events[event].kernel);
     return fd;
 }
 
@@ -101,7 +85,7 @@ void bn_perf_event_try(struct bn_record_trial *out, enum bn_perf_event event)
 {
     bn_error why = {0};
     uint64_t begin = bn_clock_thread_cpu_ns();
-    *out = (struct bn_record_trial){.system = EVENTS[event].kernel};
+    *out = (struct bn_record_trial){.system = bn_perf_events[event].kernel};
     int fd = bn_perf_event_open(event, false, &why);
     if (fd < 0) {
         snprintf(out->why, sizeof out->why, "%.199s", why.msg);

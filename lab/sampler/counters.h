@@ -18,8 +18,13 @@ enum bn_perf_event {
     BN_PERF_CACHE_MISSES,
     BN_PERF_EVENTS
 };
-const char *bn_perf_event_name(enum bn_perf_event event); /* "task-clock", "cycles", ... */
-const char *bn_perf_event_unit(enum bn_perf_event event); /* "ns", "page faults", ... */
+/* "cycles" and what it counts, "ns", "page faults"; and as perf_event_open takes it. */
+extern const struct bn_perf_event_kind {
+    const char *name, *unit;
+    uint32_t type;
+    uint64_t config;
+    bool kernel, all_cpus;
+} bn_perf_events[BN_PERF_EVENTS];
 
 /* Opens an event of this thread, and with inherit of the threads that it starts later, which counts at once. -1 without it;
  * why is the reason. */

@@ -183,6 +183,8 @@ config 'cases:' '  gone?: nothing here'
 says 0 'a program that is not there is skipped' 'gone +skipped: there is no program bn-nothing' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 refused 'a quote that is open' 'line 2: cases.x: .* is not closed' 'cases:' "  x: run -p 'a"
 refused 'an option that a command does not have' "line 2: cases.x: unknown option '--n-promt'" 'cases:' '  x: run --n-promt 4'
+config 'cases:' '  x: run --help'
+status 0 'a case that prints help is a step' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 refused 'a target without a number' "line 2: targets.peak_memory_mib: --target 'memory<=lessMiB'" 'targets:' '  peak_memory_mib: less'
 refused 'a section in a case' 'line 3: nested too deep' 'cases:' '  x:' '    y: run'
 config 'framework:' '  parts: [limits, score, serve, train, crossval]' 'hardware:' '  threads: 1' '  price_per_hour: 0.5' \

@@ -43,6 +43,7 @@ planted() { # STATUS TITLE PATTERN ARGUMENTS...
 plant 800000000 200000000 400000000 90000000 5.5 abc
 planted 0 'a result without a fault' '^step 1x128x384 c=32 b=256 t=1 +900' -t 1
 planted 0 'the phases of two threads are divided by two' '^backward .* t=2 +200' -t 2
+planted 0 'the rate of each thread is half of theirs' '^1x128x384 .* t=2 +284 +142 ' -t 1,2
 plant 500000000 200000000 400000000 90000000 5.5 abc
 planted 1 'phases longer than the passes' 'INVALID: .*the phases take 601000000 ns, more than the 500000000 ns of the passes' -t 1
 plant 8000000000 200000000 400000000 90000000 5.5 abc

@@ -40,14 +40,15 @@ assert doc["program"]["binary_sha256"] and doc["machine"]["key"] and doc["settin
 END
 bench() { COLUMNS=120 "$xval" bench -p 4 -n 2 --threads 1 --positions 12 "$@"; }
 says 0 "bench: text has the ratio and its interval" \
-    '^prompt +oracle +[0-9.]+ tok/s +[0-9.]+ % +[0-9.e+]+ +[0-9.e+]+ - [0-9.e+]+ +[A-Z]+' bench --ref oracle --reps 6
+    'oracle +[0-9.]+ tok/s +[0-9.]+ % +[0-9.e+]+ +[0-9.e+]+ - [0-9.e+]+ +[A-Z]+' bench --ref oracle --reps 6
 says 0 "bench: too few rounds have no interval" '2 pairs$|2 pairs are too few' bench --ref bn --reps 2
 says 0 "bench: the ratio says which way is better" 'above 1 bn is better' bench --ref bn --reps 2
 says 0 "bench: memory has one value" 'memory bn: one value of each engine has no interval' bench --ref bn --reps 2
-says 0 "bench: the oracle agrees" '^agreement +oracle +100\.0 %' bench --ref oracle --reps 2
+says 0 "bench: the oracle agrees" 'oracle +100\.0 %' bench --ref oracle --reps 2
 says 0 "bench: a reference that computes something else is named" '^oracle --fault silu: DIFFERS from rung positions on' \
     bench --ref 'oracle --fault silu' --reps 2
 lacks "bench: without a text there is no agreement" '^agreement' bench --ref bn --reps 2 --positions 0
+says 0 "bench: one token has no next one to agree on" '^memory' bench --ref bn --reps 2 --positions 1
 says 3 "bench: a text that is not there" 'none.txt' bench --ref bn -f "$tmp/none.txt"
 
 # canned CAPABILITIES OPEN BENCH: a reference whose answers have these members

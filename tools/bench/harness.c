@@ -28,11 +28,7 @@ const struct bn_option bn_bench_harness_options[] = {
 
 bn_status bn_harness_open_model(const struct bn_harness *h, bn_repack repack, bn_model **out, bn_error *err)
 {
-    const char *path = h->args->model;
-    bn_model_options options = {.repack = repack};
-    if (path != NULL) return bn_model_open(out, path, &options, err);
-    return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
-                                BN_DEFAULT_MODEL_NAME, &options, err);
+    return bn_cli_open_model(out, h->args, &(bn_model_options){.repack = repack}, err);
 }
 
 /* The rows that need the model come last, so it is tried first. */
@@ -83,8 +79,10 @@ bn_status bn_harness_open(struct bn_harness *h, struct bn_args *args, const char
 void bn_harness_sampled(struct bn_harness *h)
 {
     /* The other ranks of this machine would count as others. */
-    h->others = bn_ranks_told() > 1 ? (struct bn_others){.why = "unknown with several ranks"}
-                                    : bn_bench_others(&h->before);
+    if (bn_ranks_told() > 1)
+        h->others.why = "unknown with several ranks";
+    else
+        h->others = bn_bench_others(&h->before);
     bn_others_put(h->doc, &h->others);
     h->sampled = true;
 }

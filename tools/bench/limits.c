@@ -99,24 +99,19 @@ static uint64_t budget_of(const struct bn_bench_limits *limits, const struct bn_
     return limits->budget_ns * (memory ? 10 : 1);
 }
 
-/* Something exceeded a known limit: measures longer, and keeps the greater rate. */
-static bn_status measure_again(const struct bn_bench_limits *limits, struct bn_bench_limit *known,
-                               bn_error *err)
-{
-    struct bn_bench_limit again = *known;
-    BN_TRY(bn_bench_limit_measure(&again, 4 * budget_of(limits, &again), err));
-    if (again.rate > known->rate) known->rate = again.rate;
-    return BN_OK;
-}
-
+/* Again: something exceeded a known limit, so it is measured longer, and the greater rate stays. */
 static bn_status measure(struct bn_bench_limits *limits, struct bn_bench_limit wanted, bool again,
                          bn_error *err)
 {
     struct bn_bench_limit *known = find(limits, &wanted);
-    if (known != NULL) return again ? measure_again(limits, known, err) : BN_OK;
+    if (known != NULL && !again) return BN_OK;
     BN_TRY(bn_array_grow(&limits->list, &limits->room, limits->n + 1, sizeof *limits->list, err));
-    BN_TRY(bn_bench_limit_measure(&wanted, budget_of(limits, &wanted), err));
-    limits->list[limits->n++] = wanted;
+    BN_TRY(bn_bench_limit_measure(&wanted, budget_of(limits, &wanted) * (known != NULL ? 4 : 1), err));
+    known = find(limits, &wanted); /* the list may have moved */
+    if (known == NULL)
+        limits->list[limits->n++] = wanted;
+    else if (wanted.rate > known->rate)
+        known->rate = wanted.rate;
     return BN_OK;
 }
 

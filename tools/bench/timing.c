@@ -52,14 +52,6 @@ static uint64_t shortest(struct sample *s, uint64_t calls)
     return best;
 }
 
-/* How long a sample should take: about a hundredth of the time there is. */
-static uint64_t sample_ns(uint64_t min_ns)
-{
-    uint64_t wanted = min_ns / 100;
-    if (wanted > LONG_SAMPLE_NS) wanted = LONG_SAMPLE_NS;
-    return wanted < SAMPLE_NS ? SAMPLE_NS : wanted;
-}
-
 /* Calls that take so long. */
 static uint64_t calls_per_sample(struct sample *s, uint64_t wanted)
 {
@@ -72,7 +64,9 @@ static uint64_t calls_per_sample(struct sample *s, uint64_t wanted)
 static void time_body(struct bn_bench_times *times, struct sample *s, uint64_t min_ns)
 {
     times->n = 0;
-    uint64_t wanted = sample_ns(min_ns), start;
+    /* A sample takes about a hundredth of the time there is. */
+    uint64_t wanted = bn_min_size(min_ns / 100, LONG_SAMPLE_NS), start;
+    if (wanted < SAMPLE_NS) wanted = SAMPLE_NS;
     times->calls = calls_per_sample(s, wanted);
     start = bn_clock_ns();
     while (times->n < BN_BENCH_MIN_SAMPLES ||

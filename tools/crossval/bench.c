@@ -260,7 +260,7 @@ static bool is_asked(const struct bench *b, const struct runner *r, enum figure 
 {
     if (r->ref->broken) return f == PROMPT;
     if (f <= DECODE) return b->tokens[f] > 0;
-    if (f >= COSTS && b->x.options->positions == 0) return false;
+    if (f >= COSTS && b->x.n_prompt < 2) return false;
     return r != &b->runners[0] || (f != AGREEMENT && f != DIVERGENCE);
 }
 

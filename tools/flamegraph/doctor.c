@@ -85,8 +85,8 @@ bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err)
         struct bn_record_trial trial;
         char name[40];
         bn_perf_event_try(&trial, (enum bn_perf_event)e);
-        snprintf(name, sizeof name, "count-%s", bn_perf_event_name((enum bn_perf_event)e));
-        put_trial(&d, name, &trial, bn_perf_event_unit((enum bn_perf_event)e));
+        snprintf(name, sizeof name, "count-%s", bn_perf_events[e].name);
+        put_trial(&d, name, &trial, bn_perf_events[e].unit);
     }
     if (status == BN_OK) check_names(&d);
     return bn_doctor_end(&d, status, err);

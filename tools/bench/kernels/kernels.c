@@ -60,16 +60,11 @@ static const struct bn_bench_shape DEFAULT_SHAPE = {
 
 static bn_status choose_shape(struct job *job, bn_error *err)
 {
-    const char *path = job->h.args->model;
     bn_model_options options = {.no_weights = true};
     bn_model *model = NULL;
     job->shape = DEFAULT_SHAPE;
-    if (path == NULL) return BN_OK;
-    char *file = NULL;
-    BN_TRY(bn_cli_model_path(&file, path, err));
-    bn_status status = bn_model_open(&model, file, &options, err);
-    bn_free(file);
-    BN_TRY(status);
+    if (job->h.args->model == NULL) return BN_OK;
+    BN_TRY(bn_cli_open_model(&model, job->h.args, &options, err));
     const bn_hparams *hp = bn_model_hparams(model);
     job->shape = (struct bn_bench_shape){hp->n_embd,   hp->n_ff,    hp->n_head,    hp->n_head_kv,
                                          hp->head_dim, hp->n_vocab, hp->activation};

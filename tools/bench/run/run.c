@@ -207,14 +207,6 @@ static bn_status open_model(struct bn_bench_measurement *m, bn_error *err)
 
 /* ---- sessions ---- */
 
-static bn_status learn_bytes(struct bn_bench_measurement *m, bn_session *session, bn_error *err)
-{
-    struct bn_bench_reads reads;
-    BN_TRY(bn_bench_learn_reads(m, session, 0, &reads, err));
-    m->token_bytes = reads.weights + reads.head + reads.cache;
-    return BN_OK;
-}
-
 /* As many as any test wants. */
 static bn_status open_sequences(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
@@ -282,8 +274,12 @@ static bn_status join_session(const struct bn_bench_measurement *m, struct bn_be
 
 static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
+    struct bn_bench_reads reads;
     BN_TRY(join_session(m, c, err));
-    if (m->token_bytes == 0) BN_TRY(learn_bytes(m, c->session, err));
+    if (m->token_bytes == 0) {
+        BN_TRY(bn_bench_learn_reads(m, c->session, 0, &reads, err));
+        m->token_bytes = reads.weights + reads.head + reads.cache;
+    }
     BN_TRY(open_sequences(m, c, err));
     if (c->depth == 0) return BN_OK;
     bn_report_note(0, "filling the context with %u token%s, %u thread%s", c->depth, bn_cli_s(c->depth),

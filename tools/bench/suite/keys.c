@@ -120,8 +120,8 @@ bn_status bn_suite_check(const struct bn_program *program, const struct bn_suite
     struct bn_bench_target target;
     bn_args_release(args);
     bn_status status = bn_args_parse(args, program, (int)words->n, words->list, err);
-    const struct bn_bench_options *o = args->fields;
-    for (size_t i = 0; status == BN_OK && i < o->targets.n; i++)
+    const struct bn_bench_options *o = args->fields; /* NULL for --help */
+    for (size_t i = 0; status == BN_OK && o != NULL && i < o->targets.n; i++)
         status = bn_bench_target_read(&target, o->targets.list[i], err);
     if (status == BN_ERR_ARG && err != NULL) err->code = BN_ERR_FORMAT;
     return status == BN_ERR_ARG ? BN_ERR_FORMAT : status;
@@ -156,8 +156,8 @@ static bn_status add_setting(struct bn_suite_plan *plan, const struct bn_suite_k
     struct bn_buf text = {.max = 1u << 16};
     for (size_t i = 0; i < n; i++)
         put_value(&text, key, v[i].text);
+    plan->settings[plan->n_settings++] = (struct bn_suite_setting){key, v, text.data}; /* released there */
     BN_TRY(bn_buf_check(&text, err));
-    plan->settings[plan->n_settings++] = (struct bn_suite_setting){key, v, text.data};
     if (key->parts != 0) return BN_OK; /* checked where it is passed */
     BN_TRY(bn_suite_push_option(&plan->own, key->pass, text.data, err));
     return bn_suite_check(&FILE_PROGRAM, &plan->own, &plan->args, err);

@@ -99,6 +99,7 @@ static bn_status add_result(struct job *job, size_t i, bn_error *err)
     *r = (struct bn_train_result){.context = o->contexts.list[i / n_batches % o->contexts.n],
                                   .batch = o->batches.list[i / o->threads.n % o->batches.n],
                                   .n_threads = o->threads.list[i % o->threads.n],
+                                  .n_ranks = n_ranks(),
                                   .n_warmup = o->warmup,
                                   .n = o->warmup + o->reps};
     BN_TRY(read_shape(r, o->shapes.list[i / n_contexts], err));
@@ -125,7 +126,6 @@ static bn_status combine(struct job *job, bn_error *err)
     if (job->list == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         BN_TRY(add_result(job, i, err));
-    job->list[0].n_ranks = n_ranks();
     if (n_ranks() == 1 || (n == 1 && o->batches.list[0] / o->micro_batch >= n_ranks())) return BN_OK;
     return bn_hint(
         bn_fail(err, BN_ERR_ARG, "%u ranks measure one test, with a micro-batch or more for each", n_ranks()),
