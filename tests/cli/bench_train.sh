@@ -72,6 +72,7 @@ planted 1 'a program that ends' 'bn-train: ended with status 3' -t 1
 for shape in 6 6x 6x128x x128 6x128x384x2 0x128 -1x128 6X128; do
     says 2 "an invalid shape: $shape" "error: --shape: " "$bench" train "--shape=$shape"
 done
+says 0 'the default shape' '6x256x768' "$bench" train -q --vocab 300 --context 16 --batch 64 -r 3 --warmup 0 -t 1
 status 2 'no steps' "$bench" "${small[@]}" -r 0
 
 # ---- a measurement ----

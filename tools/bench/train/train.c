@@ -77,9 +77,12 @@ static unsigned n_ranks(void)
 /* Lists that were not given. */
 static bn_status preset(struct bn_bench_options *o, bn_error *err)
 {
-    static const char *SHAPE[] = {"6x256"};
     BN_TRY(bn_bench_threads(&o->threads, err));
-    if (o->shapes.n == 0) o->shapes = (struct bn_texts){.list = SHAPE, .n = 1};
+    if (o->shapes.n == 0) {
+        o->shapes.list = bn_alloc(2, sizeof *o->shapes.list);
+        if (o->shapes.list == NULL) return bn_nomem(err);
+        o->shapes.list[o->shapes.n++] = "6x256";
+    }
     if (o->batches.n > 0) return BN_OK;
     o->batches.list = bn_alloc(1, sizeof *o->batches.list);
     if (o->batches.list == NULL) return bn_nomem(err);
