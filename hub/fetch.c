@@ -408,15 +408,6 @@ static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identit
     return BN_OK;
 }
 
-static bn_status first_use(struct work *w, bn_error *err)
-{
-    char sha256[BN_SHA256_HEX];
-    if (w->pin_key[0] == '\0') return BN_OK;
-    BN_TRY(bn_hub_pin_find(sha256, w->pin_key, err));
-    want(w->f, sha256, "first use");
-    return BN_OK;
-}
-
 /* A digest that was demanded and one that the hub names must agree before a byte is fetched. */
 static bn_status agree(const struct work *w, bn_error *err)
 {
@@ -435,9 +426,10 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
     struct bn_hub_fetch *f = w->f;
     bool found;
     size_t n_urls;
-    char identity[1600];
+    char identity[1600], pin[BN_SHA256_HEX] = "";
     if (f->to == NULL) BN_TRY(bn_hub_cache_root(w->root, err));
-    BN_TRY(first_use(w, err));
+    if (w->pin_key[0] != '\0') BN_TRY(bn_hub_pin_find(pin, w->pin_key, err));
+    want(f, pin, "first use");
     BN_TRY(look_in_cache(w, &found, err));
     if (found) return BN_OK;
     if (f->server.offline && f->to != NULL && f->file[0] != '\0')

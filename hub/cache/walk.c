@@ -158,31 +158,6 @@ static void begin_repo(struct repo *repo, const char *folder)
     repo->more_commits = false;
 }
 
-/* What is below a repository's folder. */
-struct entry {
-    const char *path, *inside, *name; /* inside: its path in the repository */
-    struct stat st;
-    int level; /* of the folder of a repository: 1 */
-};
-
-/* A folder is entered unless *skip. */
-static bn_status on_entry(struct repo *repo, const struct entry *e, bool *skip, bn_error *err)
-{
-    static const char REFS[] = "refs/", BLOBS[] = "blobs/", SNAPSHOTS[] = "snapshots/";
-    bool refs = strncmp(e->inside, REFS, sizeof REFS - 1) == 0;
-    bool blobs = strncmp(e->inside, BLOBS, sizeof BLOBS - 1) == 0;
-    if (e->level == 2) return BN_OK;
-    if (S_ISDIR(e->st.st_mode)) {
-        *skip = blobs || (!refs && e->level == 3 && !bn_hub_is_commit(e->name));
-        return BN_OK;
-    }
-    if (refs) on_ref(repo, e->path);
-    if (blobs) return on_blob(repo, e->path, e->name, &e->st, err);
-    return refs || e->level == 3 || strncmp(e->inside, SNAPSHOTS, sizeof SNAPSHOTS - 1) != 0
-               ? BN_OK
-               : on_file(repo, e->path, e->inside + sizeof SNAPSHOTS - 1, err);
-}
-
 static bool is_gone(int error)
 {
     return error == ENOENT || error == ENOTDIR;
@@ -195,29 +170,36 @@ static int by_entry(const struct dirent **a, const struct dirent **b)
 
 static bn_status walk(struct repo *repo, const char *folder, size_t n_repo, int level, bn_error *err);
 
-/* n_repo: characters of the path of the repository's folder. */
+/* n_repo: characters of the path of the repository's folder, which is at level 1. */
 static bn_status visit(struct repo *repo, const char *folder, const char *name, size_t n_repo, int level,
                        bn_error *err)
 {
+    static const char REFS[] = "refs/", BLOBS[] = "blobs/", SNAPSHOTS[] = "snapshots/";
     char path[BN_HUB_PATH_MAX];
-    bool skip = level == 1 && strncmp(name, MARK, sizeof MARK - 1) != 0;
-    struct entry e = {.path = path, .name = name, .level = level};
-    if (skip || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return BN_OK;
+    struct stat st;
+    bool other = level == 1 && strncmp(name, MARK, sizeof MARK - 1) != 0;
+    if (other || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return BN_OK;
     int n = snprintf(path, sizeof path, "%s/%s", folder, name);
     if (n < 0 || (size_t)n >= sizeof path) return bn_fail_in(err, BN_ERR_IO, folder, "a path is too long");
-    if (lstat(path, &e.st) != 0)
-        return is_gone(errno) ? BN_OK : bn_fail_errno(err, errno, path, "cannot read");
-    bool enter = S_ISDIR(e.st.st_mode);
-    if (level == 1 && !enter) return BN_OK;
-    if (level == 1) n_repo = (size_t)n;
-    e.inside = path + n_repo + 1;
-    if (level == 1)
+    if (lstat(path, &st) != 0) return is_gone(errno) ? BN_OK : bn_fail_errno(err, errno, path, "cannot read");
+    bool enter = S_ISDIR(st.st_mode);
+    if (level == 1 && enter) {
         begin_repo(repo, name);
-    else
-        BN_TRY(on_entry(repo, &e, &skip, err));
-    if (enter && !skip) BN_TRY(walk(repo, path, n_repo, level, err));
-    if (level == 1) end_repo(repo);
-    return BN_OK;
+        BN_TRY(walk(repo, path, (size_t)n, level, err));
+        end_repo(repo);
+    }
+    if (level == 1) return BN_OK;
+    const char *inside = path + n_repo + 1;
+    bool refs = strncmp(inside, REFS, sizeof REFS - 1) == 0;
+    bool blobs = strncmp(inside, BLOBS, sizeof BLOBS - 1) == 0;
+    if (enter && level > 2 && (blobs || (!refs && level == 3 && !bn_hub_is_commit(name)))) return BN_OK;
+    if (enter) return walk(repo, path, n_repo, level, err);
+    if (level == 2) return BN_OK;
+    if (refs) on_ref(repo, path);
+    if (blobs) return on_blob(repo, path, name, &st, err);
+    return refs || level == 3 || strncmp(inside, SNAPSHOTS, sizeof SNAPSHOTS - 1) != 0
+               ? BN_OK
+               : on_file(repo, path, inside + sizeof SNAPSHOTS - 1, err);
 }
 
 /* What is in a folder, by name. Links are not followed, but for the root. */

@@ -21,15 +21,13 @@
 
 static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_error *err)
 {
-    const char *schema = "";
-    (void)bn_json_string(bn_json_get(document, "schema"), &schema);
+    const char *schema = bn_json_text_of(document, "schema");
     if (strcmp(schema, BN_STACKS_SCHEMA) == 0) return bn_formats_read_document(out, document, err);
     if (strcmp(schema, BN_PROF_SCHEMA) == 0) return bn_stacks_from_profile(out, document, err);
     if (schema[0] != '\0')
         return bn_fail(err, BN_ERR_FORMAT, "a document of schema %s has no stacks", schema);
-    bn_status status = bn_fail(err, BN_ERR_FORMAT, "no stacks in this JSON document");
-    bn_error_hint(err, "expected bn.stacks/1 or bn.profile/1");
-    return status;
+    return bn_hint(bn_fail(err, BN_ERR_FORMAT, "no stacks in this JSON document"), err,
+                   "expected bn.stacks/1 or bn.profile/1");
 }
 
 static bn_status parse_json(bn_stacks **out, const char *text, size_t n, bn_error *err)

@@ -44,7 +44,5 @@ const char *bn_stacks_format_name(enum bn_stacks_format format); /* "json", "fol
 enum bn_stacks_format bn_stacks_format_by_name(const char *path);
 BN_MUST_CHECK bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format,
                                         struct bn_buf *out, bn_error *err);
-/* The path of a node as a line of folded text begins: "a;b;c ". */
-void bn_stacks_put_path(struct bn_buf *out, const bn_stacks *stacks, uint32_t node);
 
 #endif

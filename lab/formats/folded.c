@@ -87,12 +87,10 @@ static bn_status take_line(struct reading *r, struct bn_str line, bn_error *err)
 {
     const char *space = memrchr(line.ptr, ' ', line.len), *end = line.ptr + line.len;
     double weight = 0;
-    if (space == NULL || !bn_formats_weight((struct bn_str){space + 1, (size_t)(end - space) - 1}, &weight)) {
-        bn_status status = malformed(r, "does not end with a weight", err);
-        bn_error_hint(err,
-                      "expected bn.stacks/1, bn.profile/1, perf script, or folded lines as \"main;work 12\"");
-        return status;
-    }
+    if (space == NULL || !bn_formats_weight((struct bn_str){space + 1, (size_t)(end - space) - 1}, &weight))
+        return bn_hint(
+            malformed(r, "does not end with a weight", err), err,
+            "expected bn.stacks/1, bn.profile/1, perf script, or folded lines as \"main;work 12\"");
     uint32_t node = BN_STACKS_ROOT;
     for (const char *at = line.ptr; at <= space && space > line.ptr;) {
         const char *next = memchr(at, ';', (size_t)(space - at));
@@ -135,7 +133,8 @@ static void write_name(struct bn_buf *out, const struct bn_frame *f)
     if (f->kind == BN_FRAME_INLINED) bn_buf_puts(out, "_[i]");
 }
 
-void bn_stacks_put_path(struct bn_buf *out, const bn_stacks *stacks, uint32_t node)
+/* The path of a node as a line begins: "a;b;c ". */
+static void put_path(struct bn_buf *out, const bn_stacks *stacks, uint32_t node)
 {
     uint32_t path[BN_STACKS_MAX_DEPTH];
     size_t depth = stacks->nodes[node].depth, begin = out->len;
@@ -178,7 +177,7 @@ bn_status bn_formats_write_folded(const bn_stacks *s, struct bn_buf *out, bn_err
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         double weight = bn_stacks_self(s, i, BN_STACKS_ALL_RUNS);
         if (weight == 0) continue;
-        bn_stacks_put_path(&text, s, i);
+        put_path(&text, s, i);
         bn_json_write_number(&text, weight);
         bn_buf_putc(&text, '\n');
         n++;

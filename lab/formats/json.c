@@ -14,12 +14,10 @@
 /* Fails: this document would be over the limits of the reader. */
 static bn_status too_large(const bn_stacks *s, bn_error *err)
 {
-    bn_status status =
+    return bn_hint(
         bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs exceed the size limit of a document",
-                s->n_nodes, s->n_runs);
-    bn_error_hint(err, "use --tags none or --root, or write folded text: bn-flamegraph "
-                       "export --format folded");
-    return status;
+                s->n_nodes, s->n_runs),
+        err, "use --tags none or --root, or write folded text: bn-flamegraph export --format folded");
 }
 
 static void put_frames(bn_json *document, const bn_stacks *s, const struct bn_formats_texts *texts)

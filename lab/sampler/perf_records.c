@@ -50,18 +50,14 @@ static uint32_t take_u32(struct cursor *c)
     return value;
 }
 
-/* The time at the end of all records but samples. */
+/* The time at the end of all records but samples, after process and thread, which they have at their beginning too. */
 static uint64_t take_end_time(struct cursor *c)
 {
-    if (c->left < 8) c->bad = true;
+    uint64_t time = 0;
+    if (c->left < 2 * sizeof time) c->bad = true;
     if (c->bad) return 0;
-    c->left -= 8;
-    uint64_t time;
-    memcpy(&time, c->at + c->left, sizeof time);
-    if (c->left < 8)
-        c->bad = true; /* process and thread, which the records have at their beginning too */
-    else
-        c->left -= 8;
+    c->left -= 2 * sizeof time;
+    memcpy(&time, c->at + c->left + sizeof time, sizeof time);
     return time;
 }
 

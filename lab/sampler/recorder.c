@@ -96,9 +96,8 @@ static bn_status nothing_works(const struct bn_delivery *delivery, int only, bn_
     if (only >= 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s", bn_record_tier_name((enum bn_record_tier)only),
                        delivery->refused[only]);
-    bn_fail(err, BN_ERR_UNSUPPORTED, "no sampler works: clock and timer are unavailable");
-    bn_error_hint(err, "bn-flamegraph doctor shows why");
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "no sampler works: clock and timer are unavailable"), err,
+                   "bn-flamegraph doctor shows why");
 }
 
 static void note_refusal(struct bn_delivery *delivery, int tier, const char *why, const char *hint)

@@ -142,6 +142,10 @@ void bn_recording_finish(bn_recording *recording)
     if (r->n_samples > 0) qsort(r->samples, r->n_samples, sizeof *r->samples, samples_by_time);
     if (r->n_mappings > 0) qsort(r->mappings, r->n_mappings, sizeof *r->mappings, mappings_by_time);
     if (r->n_threads > 0) qsort(r->threads, r->n_threads, sizeof *r->threads, names_by_thread);
+    r->delivery.samples = r->n_samples;
+    r->delivery.weight = 0;
+    for (size_t i = 0; i < r->n_samples; i++)
+        r->delivery.weight += (double)r->samples[i].weight;
 }
 
 /* The first that is not of a process before this one. */
@@ -214,37 +218,32 @@ bn_status bn_recording_read_maps(bn_recording *recording, bn_error *err)
 
 /* ---- delivery ---- */
 
-void bn_delivery_add(struct bn_delivery_sum *sum, const bn_recording *recording)
+void bn_delivery_add(struct bn_delivery *sum, const struct bn_delivery *last)
 {
-    struct bn_delivery before = sum->delivery;
-    bool first = sum->recordings == 0;
-    sum->delivery = recording->delivery;
-    sum->recordings++;
-    sum->samples += recording->n_samples;
-    for (size_t i = 0; i < recording->n_samples; i++)
-        sum->weight += (double)recording->samples[i].weight;
-    if (first) return;
-    if (sum->delivery.note[0] == '\0') memcpy(sum->delivery.note, before.note, sizeof before.note);
-    sum->delivery.lost += before.lost;
-    sum->delivery.throttled += before.throttled;
-    sum->delivery.wall_ns += before.wall_ns;
-    sum->delivery.cpu_ns += before.cpu_ns;
-    sum->delivery.cpu_known = sum->delivery.cpu_known && before.cpu_known;
+    struct bn_delivery before = *sum;
+    *sum = *last;
+    if (before.wall_ns == 0) return;
+    if (sum->note[0] == '\0') memcpy(sum->note, before.note, sizeof before.note);
+    sum->samples += before.samples;
+    sum->weight += before.weight;
+    sum->lost += before.lost;
+    sum->throttled += before.throttled;
+    sum->wall_ns += before.wall_ns;
+    sum->cpu_ns += before.cpu_ns;
+    sum->cpu_known = sum->cpu_known && before.cpu_known;
 }
 
 /* Why delivered and requested samples cannot be compared; NULL when they can. */
-static const char *why_no_rate(const struct bn_delivery_sum *sum)
+static const char *why_no_rate(const struct bn_delivery *d)
 {
-    const struct bn_delivery *d = &sum->delivery;
     if (d->kind == BN_RECORD_WALL) return "threads that wait are sampled too";
     if (!d->cpu_known) return "the time of the recorded threads is not known";
     if (d->cpu_ns == 0) return "nothing ran";
-    return sum->samples == 0 ? "there are no samples" : NULL;
+    return d->samples == 0 ? "there are no samples" : NULL;
 }
 
-static void put_rates(bn_json *o, const struct bn_delivery_sum *sum)
+static void put_rates(bn_json *o, const struct bn_delivery *d)
 {
-    const struct bn_delivery *d = &sum->delivery;
     bn_json_put_u64(o, "asked_period_ns", d->asked_period_ns);
     if (d->period_ns > 0)
         bn_json_put_u64(o, "period_ns", d->period_ns);
@@ -254,23 +253,22 @@ static void put_rates(bn_json *o, const struct bn_delivery_sum *sum)
         bn_json_put_u64(o, "cpu_ns", d->cpu_ns);
     else
         bn_json_put_unavailable(o, "cpu_ns", "the time of the recorded threads is not known");
-    const char *why = why_no_rate(sum);
+    const char *why = why_no_rate(d);
     /* By all of their time, the system's part too, whether that is sampled or not. */
     double ns = why == NULL ? (double)d->cpu_ns : (double)NAN;
-    bn_json_put_finite(o, "delivered_period_ns", ns / (double)sum->samples, why);
-    bn_json_put_finite(o, "delivered_share", sum->weight / ns, why);
+    bn_json_put_finite(o, "delivered_period_ns", ns / (double)d->samples, why);
+    bn_json_put_finite(o, "delivered_share", d->weight / ns, why);
 }
 
-void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum)
+void bn_delivery_put(bn_json *document, const struct bn_delivery *d)
 {
-    const struct bn_delivery *d = &sum->delivery;
     bn_json *o = bn_json_put_object(document, "sampler");
     bn_json_put_object(o, "unavailable");
     bn_json_put_string(o, "tier", bn_record_tier_name(d->tier));
     bn_json_put_string(o, "kind", bn_record_kind_name(d->kind));
-    put_rates(o, sum);
-    bn_json_put_u64(o, "samples", sum->samples);
-    bn_json_put_number(o, "weight", sum->weight);
+    put_rates(o, d);
+    bn_json_put_u64(o, "samples", d->samples);
+    bn_json_put_number(o, "weight", d->weight);
     bn_json_put_u64(o, "lost", d->lost);
     bn_json_put_u64(o, "throttled", d->throttled);
     bn_json_put_u64(o, "wall_ns", d->wall_ns);
@@ -282,11 +280,4 @@ void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum)
     for (unsigned t = 0; t < BN_RECORD_TIERS; t++)
         if (d->refused[t][0] != '\0')
             bn_json_put_string(refused, bn_record_tier_name((enum bn_record_tier)t), d->refused[t]);
-}
-
-void bn_recording_put(bn_json *document, const bn_recording *recording)
-{
-    struct bn_delivery_sum sum = {0};
-    bn_delivery_add(&sum, recording);
-    bn_delivery_put(document, &sum);
 }

@@ -29,6 +29,11 @@ const char *bn_record_kind_name(enum bn_record_kind kind); /* "cpu", "wall" */
 /* Registers of a sample, numbered as DWARF does on this architecture (x86-64: 0 rax, 1 rdx, 2 rcx, 3 rbx,
  * 4 rsi, 5 rdi, 6 rbp, 7 rsp, 8 to 15, 16 rip; aarch64: 0 to 30, 31 sp, 32 pc). */
 #define BN_RECORD_REGISTERS 33u
+#if defined(__x86_64__)
+enum { BN_RECORD_FP = 6, BN_RECORD_SP = 7, BN_RECORD_PC = 16 };
+#else
+enum { BN_RECORD_FP = 29, BN_RECORD_SP = 31, BN_RECORD_PC = 32 };
+#endif
 
 enum bn_sample_flag {
     BN_SAMPLE_CUT = 1,      /* there were more addresses than were kept */
@@ -71,6 +76,8 @@ struct bn_delivery {
     enum bn_record_tier tier;
     enum bn_record_kind kind;
     uint64_t asked_period_ns;
+    uint64_t samples; /* taken, and the sum of their weights */
+    double weight;
     uint64_t lost;      /* samples that the sampler says it could not keep */
     uint64_t throttled; /* times that the operating system held the sampler back */
     uint64_t wall_ns;   /* from start to stop */
@@ -117,7 +124,8 @@ BN_MUST_CHECK bn_status bn_recording_add_thread(bn_recording *recording, uint64_
                                                 uint32_t tid, const char *name, bn_error *err);
 /* The executable mappings of this process as they are now. Those that are known already are not added again. */
 BN_MUST_CHECK bn_status bn_recording_read_maps(bn_recording *recording, bn_error *err);
-/* Puts samples into the order of time; mappings by process, names by process and thread, and these by time. */
+/* Puts samples into the order of time; mappings by process, names by process and thread, and these by time. Sets the
+ * number and weight of samples in the delivery. */
 void bn_recording_finish(bn_recording *recording);
 /* Those of a process, n of them, in the order of time. Finished recordings only. */
 const struct bn_mapping *bn_recording_mappings_of(const bn_recording *recording, uint32_t pid, size_t *n);
@@ -127,17 +135,11 @@ int bn_recording_name_order(const struct bn_thread_name *a, const struct bn_thre
 const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uint32_t pid, uint64_t address,
                                               uint64_t time_ns);
 
+/* Makes the delivery of several recordings, zeroed for none, that of the last one with the sums of what can be added up;
+ * all were taken in the same way. */
+void bn_delivery_add(struct bn_delivery *sum, const struct bn_delivery *last);
 /* Puts the member "sampler" into a document: tier, kind, period asked and delivered, samples, lost,
  * throttled, why better tiers were refused. A value that could not be had is null with its reason. */
-void bn_recording_put(bn_json *document, const bn_recording *recording);
-
-/* The sum over recordings that were taken in the same way. Zeroed, there are none. */
-struct bn_delivery_sum {
-    struct bn_delivery delivery; /* of the last one, with the sums of what can be added up */
-    uint64_t recordings, samples;
-    double weight;
-};
-void bn_delivery_add(struct bn_delivery_sum *sum, const bn_recording *recording);
-void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum);
+void bn_delivery_put(bn_json *document, const struct bn_delivery *delivery);
 
 #endif

@@ -133,17 +133,7 @@ static bool stack_word(struct slot *slot, uint64_t address, uint64_t *word)
     return true;
 }
 
-struct place {
-    uint64_t pc, sp, fp;
-};
-
 #if defined(__x86_64__)
-static struct place place_of(const ucontext_t *context)
-{
-    const greg_t *r = context->uc_mcontext.gregs;
-    return (struct place){.pc = (uint64_t)r[REG_RIP], .sp = (uint64_t)r[REG_RSP], .fp = (uint64_t)r[REG_RBP]};
-}
-
 static void put_registers(uint64_t *out, const ucontext_t *context)
 {
     static const unsigned char ORDER[] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
@@ -154,12 +144,6 @@ static void put_registers(uint64_t *out, const ucontext_t *context)
         out[i] = (uint64_t)context->uc_mcontext.gregs[ORDER[i]];
 }
 #elif defined(__aarch64__)
-static struct place place_of(const ucontext_t *context)
-{
-    const mcontext_t *m = &context->uc_mcontext;
-    return (struct place){.pc = m->pc, .sp = m->sp, .fp = m->regs[29]};
-}
-
 static void put_registers(uint64_t *out, const ucontext_t *context)
 {
     const mcontext_t *m = &context->uc_mcontext;
@@ -174,12 +158,12 @@ static void put_registers(uint64_t *out, const ucontext_t *context)
 
 /* Follows frame pointers: each points to the caller's, and the return address is after it. In the first
  * instructions of a function it is still the caller's: unwinding tables and a copy of the stack find that one. */
-static uint32_t walk(struct slot *slot, const struct place *at, uint32_t *flags)
+static uint32_t walk(struct slot *slot, const uint64_t *registers, uint32_t *flags)
 {
-    uint64_t fp = at->fp, low = at->sp, next, address;
+    uint64_t fp = registers[BN_RECORD_FP], low = registers[BN_RECORD_SP], next, address;
     uint32_t n = 0;
     slot->window_bytes = 0;
-    slot->chain[n++] = at->pc;
+    slot->chain[n++] = registers[BN_RECORD_PC];
     while ((fp & 7) == 0 && fp >= low && fp - low < MAX_FRAME) {
         if (!stack_word(slot, fp, &next) || !stack_word(slot, fp + 8, &address) || address == 0) break;
         if (n == DEPTH) {
@@ -198,10 +182,11 @@ static uint32_t walk(struct slot *slot, const struct place *at, uint32_t *flags)
 static void take_sample(struct slot *slot, uint64_t weight, const ucontext_t *context)
 {
     uint32_t flags = 0, wanted = the.options.dump_bytes, tid = (uint32_t)atomic_load(&slot->tid);
-    struct place at = place_of(context);
-    uint32_t n = walk(slot, &at, &flags);
+    uint64_t registers[BN_RECORD_REGISTERS];
+    put_registers(registers, context);
+    uint32_t n = walk(slot, registers, &flags);
     uint64_t n_bytes = sizeof(struct entry) + n * sizeof(uint64_t);
-    if (wanted > 0) n_bytes += BN_RECORD_REGISTERS * sizeof(uint64_t) + wanted;
+    if (wanted > 0) n_bytes += sizeof registers + wanted;
     uint64_t place = atomic_fetch_add(&the.used, n_bytes);
     if (place > the.log_bytes || n_bytes > the.log_bytes - place) {
         atomic_fetch_add(&the.dropped, 1);
@@ -212,8 +197,8 @@ static void take_sample(struct slot *slot, uint64_t weight, const ucontext_t *co
     *entry = (struct entry){n_bytes, clock_ns(CLOCK_MONOTONIC), weight, tid, n, 0, 0};
     memcpy(words, slot->chain, n * sizeof *words);
     if (wanted > 0) {
-        put_registers(words + n, context);
-        size_t got = read_memory(at.sp, words + n + BN_RECORD_REGISTERS, wanted);
+        memcpy(words + n, registers, sizeof registers);
+        size_t got = read_memory(registers[BN_RECORD_SP], words + n + BN_RECORD_REGISTERS, wanted);
         entry->n_dump = (uint32_t)got & ~7u;
         if (got == wanted) flags |= BN_SAMPLE_DUMP_CUT;
     }

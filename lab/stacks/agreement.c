@@ -20,18 +20,13 @@
 
 enum { WEIGHT, SAMPLES, MEASURED, SUMS }; /* what is summed: weight of samples, their number, measured time */
 
-struct row {
-    struct bn_agreement_row out;
-    double stamps_ns;
-};
-
 struct work {
     const bn_stacks *sampled, *measured;
     size_t n_runs; /* 1: the runs of both are not the same, and are taken together */
     bool paired;
-    bool *busy;    /* [runs of measured]: left out */
-    double waited; /* share of time, of the calmest run */
-    struct row *rows;
+    bool *busy;                    /* [runs of measured]: left out */
+    double waited;                 /* share of time, of the calmest run */
+    struct bn_agreement_row *rows; /* of the result, in the order in which they were met */
     size_t n;
     double *sums;   /* [MAX_ROWS + 1][SUMS][n_runs]; the last row: of all that are compared of a kind */
     double squares; /* of weights, of samples in bricks that are compared */
@@ -55,15 +50,15 @@ static double total_of(const struct work *w, size_t row, int what)
 static bn_status find_row(struct work *w, uint32_t *out, enum bn_frame_kind kind, const char *name, bool make,
                           bn_error *err)
 {
-    struct row row = {.out = {.kind = kind, .compared = true}};
-    snprintf(row.out.name, sizeof row.out.name, "%s", name);
+    struct bn_agreement_row row = {.kind = kind, .compared = true};
+    snprintf(row.name, sizeof row.name, "%s", name);
     for (*out = 0; *out < w->n; ++*out)
-        if (w->rows[*out].out.kind == kind && strcmp(w->rows[*out].out.name, row.out.name) == 0) return BN_OK;
+        if (w->rows[*out].kind == kind && strcmp(w->rows[*out].name, row.name) == 0) return BN_OK;
     *out = NO_ROW;
     if (!make || strcmp(name, BN_BRICKS_UNATTRIBUTED) == 0) return BN_OK;
     if (w->n == MAX_ROWS) return bn_fail(err, BN_ERR_LIMIT, "more than %u bricks and kernels", MAX_ROWS);
     bool waits = strcmp(name, "BarrierWait") == 0 || strcmp(name, "Team") == 0;
-    if (kind == BN_FRAME_BRICK && waits && strcmp(w->sampled->what, "cpu") == 0) row.out.compared = false;
+    if (kind == BN_FRAME_BRICK && waits && strcmp(w->sampled->what, "cpu") == 0) row.compared = false;
     *out = (uint32_t)w->n;
     w->rows[w->n++] = row;
     return BN_OK;
@@ -106,7 +101,7 @@ static void add_node(struct work *w, struct bn_agreement *out, const bn_stacks *
         add(w, place->brick, run, weight, (double)n, sampled);
         add(w, sampled ? place->function : place->slot, run, weight, (double)n, sampled);
         if (!sampled) continue;
-        if (place->brick != NO_ROW && w->rows[place->brick].out.compared)
+        if (place->brick != NO_ROW && w->rows[place->brick].compared)
             w->squares += weight * weight / (double)n;
         if (place->slot == NO_ROW || place->function == NO_ROW) continue;
         out->both += n;
@@ -152,9 +147,9 @@ static double share_of(size_t k, size_t n, double probability)
     return 0.5 * (low + high);
 }
 
-static bool counts(const struct row *row, enum bn_frame_kind kind)
+static bool counts(const struct bn_agreement_row *row, enum bn_frame_kind kind)
 {
-    return row->out.kind == kind && row->out.compared;
+    return row->kind == kind && row->compared;
 }
 
 /* Sums the rows of a kind that are compared into the row after the last. */
@@ -174,7 +169,7 @@ static double dispersion(const struct work *w, enum bn_frame_kind kind)
                  *measured = sums_of(w, MAX_ROWS, MEASURED);
     double statistic = 0, df = 0, per_run = total_of(w, MAX_ROWS, SAMPLES) / (double)w->n_runs;
     for (size_t i = 0; i < w->n; i++) {
-        const struct bn_agreement_row *row = &w->rows[i].out;
+        const struct bn_agreement_row *row = &w->rows[i];
         double terms = 0;
         size_t n = 0;
         for (size_t r = 0; r < w->n_runs && counts(&w->rows[i], kind) && row->sampled * per_run >= 5; r++) {
@@ -215,7 +210,7 @@ static void fill_shares(struct work *w, enum bn_frame_kind kind)
     for (size_t i = 0; i < w->n; i++)
         if (counts(&w->rows[i], kind)) stamps += w->rows[i].stamps_ns;
     for (size_t i = 0; i < w->n; i++) {
-        struct bn_agreement_row *out = &w->rows[i].out;
+        struct bn_agreement_row *out = &w->rows[i];
         double share = 0, known = 0, own = w->rows[i].stamps_ns;
         if (out->kind != kind) continue;
         for (size_t r = 0; r < w->n_runs; r++) {
@@ -243,10 +238,10 @@ static void judge_kind(struct work *w, struct bn_agreement *out, enum bn_frame_k
     fill_shares(w, kind);
     double samples = total_of(w, MAX_ROWS, SAMPLES);
     for (size_t i = 0; i < w->n && kind == BN_FRAME_SLOT && samples < BN_AGREEMENT_MIN_SAMPLES; i++)
-        if (w->rows[i].out.kind == kind) w->rows[i].out.compared = false;
+        if (w->rows[i].kind == kind) w->rows[i].compared = false;
     double spread = dispersion(w, kind);
     for (size_t i = 0; i < w->n; i++)
-        if (w->rows[i].out.kind == kind) judge_row(&w->rows[i].out, samples * equal / spread, n_rows);
+        if (w->rows[i].kind == kind) judge_row(&w->rows[i], samples * equal / spread, n_rows);
     if (kind != BN_FRAME_BRICK) return;
     out->samples = (uint64_t)(samples + 0.5);
     out->dispersion = spread;
@@ -259,8 +254,7 @@ static void read_stamps(struct work *w)
     const bn_json *events = bn_json_path(w->sampled->about, "stamps.events");
     (void)bn_json_number(bn_json_path(w->sampled->about, "stamps.ns_each"), &each);
     for (size_t i = 0; i < w->n; i++)
-        if (w->rows[i].out.kind == BN_FRAME_SLOT &&
-            bn_json_number(bn_json_get(events, w->rows[i].out.name), &count))
+        if (w->rows[i].kind == BN_FRAME_SLOT && bn_json_number(bn_json_get(events, w->rows[i].name), &count))
             w->rows[i].stamps_ns = fmin(fmax(each * count, 0), total_of(w, i, MEASURED));
 }
 
@@ -312,7 +306,7 @@ static void judge(struct work *w, struct bn_agreement *out)
     size_t n_rows = 0;
     read_stamps(w);
     for (size_t i = 0; i < w->n; i++) {
-        n_rows += w->rows[i].out.compared;
+        n_rows += w->rows[i].compared;
         stamps += w->rows[i].stamps_ns;
     }
     sum_kind(w, BN_FRAME_SLOT);
@@ -333,22 +327,17 @@ static int by_share(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static bn_status finish(struct work *w, struct bn_agreement *out, bn_error *err)
+static void finish(struct work *w, struct bn_agreement *out)
 {
-    out->rows = bn_alloc(w->n, sizeof *out->rows);
-    if (out->rows == NULL) return bn_nomem(err);
     /* No more samples contradict the profiler than readings of the clock account for. */
-    bool same = out->other == 0 ||
-                1 - bn_binomial_cdf((size_t)out->other - 1, (size_t)out->both, out->other_allowed) >= LEAST_P;
-    out->agrees = same;
-    for (; out->n < w->n; out->n++) {
-        out->rows[out->n] = w->rows[out->n].out;
+    out->agrees =
+        out->other == 0 ||
+        1 - bn_binomial_cdf((size_t)out->other - 1, (size_t)out->both, out->other_allowed) >= LEAST_P;
+    for (; out->n < w->n; out->n++)
         out->agrees = out->agrees && out->rows[out->n].agrees;
-    }
     look_for_reasons(w, out);
     if (out->why[0] != '\0') out->agrees = false;
     qsort(out->rows, out->n, sizeof *out->rows, by_share);
-    return BN_OK;
 }
 
 bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled, const bn_stacks *measured,
@@ -358,18 +347,20 @@ bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled, const
     struct work w = {
         .sampled = sampled, .measured = measured, .n_runs = paired ? sampled->n_runs : 1, .paired = paired};
     *out = (struct bn_agreement){.dispersion = 1};
-    w.rows = bn_alloc(MAX_ROWS, sizeof *w.rows);
+    w.rows = out->rows = bn_alloc(MAX_ROWS, sizeof *w.rows);
     w.sums = bn_alloc((MAX_ROWS + 1) * SUMS * w.n_runs, sizeof *w.sums);
     w.busy = bn_alloc(measured->n_runs, sizeof *w.busy);
     bn_status status = w.rows != NULL && w.sums != NULL && w.busy != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) find_busy(&w, out);
     if (status == BN_OK) status = collect(&w, out, measured, err);
     if (status == BN_OK) status = collect(&w, out, sampled, err);
-    if (status == BN_OK) judge(&w, out);
-    if (status == BN_OK) status = finish(&w, out, err);
-    bn_free(w.rows);
+    if (status == BN_OK) {
+        judge(&w, out);
+        finish(&w, out);
+    }
     bn_free(w.sums);
     bn_free(w.busy);
+    if (status != BN_OK) bn_agreement_release(out);
     return status;
 }
 

@@ -69,6 +69,7 @@ struct bn_agreement_row {
     double measured_low;  /* without what readings of the clock may account for */
     double measured_high; /* with the others without theirs */
     double sampled;       /* share of samples' weight */
+    double stamps_ns;     /* that readings of the clock may account for */
     double low, high; /* of sampled: 95 %, all rows together (Bonferroni), exact (Clopper and Pearson, 1934);
                          wider as the runs vary more than their samples explain */
     uint64_t samples;

@@ -3,12 +3,11 @@
  * The facts of a recording ("about", docs/reference/bench.md) that another recording of the same thing has too, in
  * one table. The fingerprint is the digest of all of them as canonical JSON, in the order of the table.
  */
-#include "lab/stacks/fingerprint.h"
-
 #include <string.h>
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "lab/stacks/stacks.h"
 
 #define MAX_FACT (1u << 24) /* a prompt may be long */
 

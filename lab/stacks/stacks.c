@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The tree of call paths. Texts, frames and children are found by one open hash table each, which holds
- * numbers only; what they refer to is looked up and compared. Texts are stored one after the other in
- * chunks that never move.
+ * numbers only; what they refer to is looked up and compared.
  */
 #include "lab/stacks/stacks.h"
 
@@ -19,17 +18,8 @@ struct table {
     size_t n, hashes_room;
 };
 
-#define CHUNK_BYTES (64u << 10)
-
-struct chunk {
-    struct chunk *before;
-    size_t used;
-    char bytes[CHUNK_BYTES];
-};
-
 struct bn_stacks_index {
-    struct chunk *chunk;
-    const char **texts; /* all that were given; frames point to them */
+    char **texts; /* all that were given; frames point to them */
     size_t n_texts, texts_room;
     struct table text_table, frame_table, child_table;
 };
@@ -146,21 +136,6 @@ static size_t clean_text(char *out, const char *text, size_t n)
     return used;
 }
 
-/* A copy with a NUL after it, at most BN_STACKS_MAX_NAME bytes long. */
-static const char *keep_text(struct bn_stacks_index *x, struct bn_str text)
-{
-    if (x->chunk == NULL || CHUNK_BYTES - x->chunk->used < text.len + 1) {
-        struct chunk *fresh = bn_alloc(1, sizeof *fresh);
-        if (fresh == NULL) return NULL;
-        fresh->before = x->chunk;
-        x->chunk = fresh;
-    }
-    char *copy = x->chunk->bytes + x->chunk->used;
-    memcpy(copy, text.ptr, text.len);
-    x->chunk->used += text.len + 1;
-    return copy;
-}
-
 static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t n, bn_error *err)
 {
     struct bn_stacks_index *x = s->index;
@@ -170,10 +145,14 @@ static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t
     uint32_t number = find(&x->text_table, s, hash, same_text, &key);
     if (number == BN_STACKS_NONE) {
         BN_TRY(bn_array_grow(&x->texts, &x->texts_room, x->n_texts + 1, sizeof *x->texts, err));
-        x->texts[x->n_texts] = keep_text(x, key);
-        if (x->texts[x->n_texts] == NULL) return bn_nomem(err);
-        BN_TRY(insert(&x->text_table, hash, err));
+        char *copy = bn_strndup(key.ptr, key.len);
+        bn_status status = copy != NULL ? insert(&x->text_table, hash, err) : bn_nomem(err);
+        if (status != BN_OK) {
+            bn_free(copy);
+            return status;
+        }
         number = (uint32_t)x->n_texts++;
+        x->texts[number] = copy;
     }
     *out = x->texts[number];
     return BN_OK;
@@ -333,11 +312,8 @@ void bn_stacks_close(bn_stacks *stacks)
     bn_stacks_close(stacks->measured);
     struct bn_stacks_index *x = stacks->index;
     if (x != NULL) {
-        while (x->chunk != NULL) {
-            struct chunk *before = x->chunk->before;
-            bn_free(x->chunk);
-            x->chunk = before;
-        }
+        for (size_t i = 0; i < x->n_texts; i++)
+            bn_free(x->texts[i]);
         bn_free(x->texts);
         bn_free(x->text_table.slots);
         bn_free(x->text_table.hashes);

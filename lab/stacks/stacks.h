@@ -151,4 +151,13 @@ BN_MUST_CHECK bn_status bn_stacks_copy(bn_stacks **out, const bn_stacks *stacks,
  * unit. about stays as it is. */
 BN_MUST_CHECK bn_status bn_stacks_append(bn_stacks *stacks, const bn_stacks *from, bn_error *err);
 
+/* ---- what a recording is of: its model, work, program, settings and machine (fingerprint.c). Two recordings with the same
+ * fingerprint differ only by chance. ---- */
+
+/* Puts the digest as "fingerprint" into about. */
+BN_MUST_CHECK bn_status bn_fingerprint_put(bn_json *about, bn_error *err);
+/* Adds the names of all facts that both know and in which they differ to an array of texts. program: also those
+ * of the program, whose change a comparison shows. */
+void bn_fingerprint_differences(bn_json *names, const bn_json *before, const bn_json *after, bool program);
+
 #endif

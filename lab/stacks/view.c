@@ -2,6 +2,7 @@
  *
  * Copies of stacks that leave frames out or invert them; appending runs.
  */
+#define _GNU_SOURCE /* qsort_r */
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -9,50 +10,28 @@
 
 /* ---- one order, whatever the order of arrival ---- */
 
-struct ranked {
-    const struct bn_frame *frame;
-    uint32_t number;
-};
-
-static int by_frame(const void *a, const void *b)
+static int by_parent(const void *a, const void *b, void *stacks)
 {
-    return bn_frame_compare(((const struct ranked *)a)->frame, ((const struct ranked *)b)->frame);
-}
-
-struct sibling {
-    uint32_t parent, rank, node;
-};
-
-static int by_parent(const void *a, const void *b)
-{
-    const struct sibling *x = a, *y = b;
-    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
-    return x->rank < y->rank ? -1 : x->rank > y->rank;
+    const bn_stacks *s = stacks;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (s->nodes[x].parent != s->nodes[y].parent) return s->nodes[x].parent < s->nodes[y].parent ? -1 : 1;
+    return bn_frame_compare(bn_stacks_frame(s, x), bn_stacks_frame(s, y));
 }
 
 /* All nodes but the root, by parent, siblings in order; first[i] is where the children of i begin. */
-static bn_status siblings_of(const bn_stacks *s, struct sibling **out, uint32_t **first, bn_error *err)
+static bn_status siblings_of(const bn_stacks *s, uint32_t **out, uint32_t **first, bn_error *err)
 {
-    struct ranked *frames = bn_alloc(s->n_frames, sizeof *frames);
-    uint32_t *rank = bn_alloc(s->n_frames, sizeof *rank);
     *out = bn_alloc(s->n_nodes, sizeof **out);
     *first = bn_alloc(s->n_nodes + 1, sizeof **first);
-    bool memory = frames != NULL && rank != NULL && *out != NULL && *first != NULL;
-    for (uint32_t i = 0; memory && i < s->n_frames; i++)
-        frames[i] = (struct ranked){&s->frames[i], i};
-    if (memory) qsort(frames, s->n_frames, sizeof *frames, by_frame);
-    for (uint32_t i = 0; memory && i < s->n_frames; i++)
-        rank[frames[i].number] = i;
-    for (uint32_t i = 1; memory && i < s->n_nodes; i++) {
-        (*out)[i - 1] = (struct sibling){s->nodes[i].parent, rank[s->nodes[i].frame], i};
+    if (*out == NULL || *first == NULL) return bn_nomem(err);
+    for (uint32_t i = 1; i < s->n_nodes; i++) {
+        (*out)[i - 1] = i;
         (*first)[s->nodes[i].parent + 1]++;
     }
-    if (memory) qsort(*out, s->n_nodes - 1, sizeof **out, by_parent);
-    for (size_t i = 0; memory && i < s->n_nodes; i++)
+    qsort_r(*out, s->n_nodes - 1, sizeof **out, by_parent, (void *)(uintptr_t)s);
+    for (size_t i = 0; i < s->n_nodes; i++)
         (*first)[i + 1] += (*first)[i];
-    bn_free(frames);
-    bn_free(rank);
-    return memory ? BN_OK : bn_nomem(err);
+    return BN_OK;
 }
 
 static void add_runs(bn_stacks *to, uint32_t node, size_t first_run, const bn_stacks *from, uint32_t source,
@@ -93,8 +72,8 @@ static bn_status copy_frames(bn_stacks *to, const bn_stacks *s, bool drop_module
 struct sorting {
     bn_stacks *to;
     const bn_stacks *from;
-    struct sibling *siblings;
-    uint32_t *first, *frames; /* frames: the number in to, which a frame gets when it is met */
+    uint32_t *siblings, *first;
+    uint32_t *frames; /* the number in to, which a frame gets when it is met */
 };
 
 /* Copies the children of a node and all below them; at is its copy. */
@@ -102,7 +81,7 @@ static bn_status copy_below(const struct sorting *s, uint32_t node, uint32_t at,
 {
     add_runs(s->to, at, 0, s->from, node, false);
     for (uint32_t i = s->first[node]; i < s->first[node + 1]; i++) {
-        uint32_t child = s->siblings[i].node, frame = s->from->nodes[child].frame, copy = at;
+        uint32_t child = s->siblings[i], frame = s->from->nodes[child].frame, copy = at;
         if (s->frames[frame] == BN_STACKS_NONE)
             BN_TRY(bn_stacks_intern(s->to, &s->frames[frame], &s->from->frames[frame], SIZE_MAX, err));
         BN_TRY(bn_stacks_push_frame(s->to, &copy, s->frames[frame], err));
@@ -161,10 +140,8 @@ static bool path_of(const struct filling *f, uint32_t node, uint32_t path[BN_STA
         }
     }
     if (f->view->root == NULL) length = BN_STACKS_MAX_DEPTH - room;
-    *n = 0;
-    for (size_t i = BN_STACKS_MAX_DEPTH - length; i < BN_STACKS_MAX_DEPTH; i++) {
-        path[(*n)++] = path[i];
-    }
+    memmove(path, path + BN_STACKS_MAX_DEPTH - length, length * sizeof *path);
+    *n = length;
     return begun;
 }
 

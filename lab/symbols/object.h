@@ -85,7 +85,7 @@ bool bn_object_has_no_caller(const struct bn_object *object, uint64_t address);
  * when it cannot be. */
 Dwfl_Module *bn_object_report(const struct bn_object *object, Dwfl *dwfl, uint64_t bias);
 
-/* ---- kernel.c: names from /proc/kallsyms, for users who may see addresses ---- */
+/* ---- names from /proc/kallsyms, for users who may see addresses ---- */
 
 struct bn_kernel_symbol {
     uint64_t start;

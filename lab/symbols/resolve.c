@@ -2,13 +2,12 @@
  *
  * Turns the samples of a recording into paths of tags and named functions.
  */
-#include "lab/symbols/resolve.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "lab/kit/order.h"
+#include "lab/symbols/symbols.h"
 
 /* A name of a thread from a time on, and what the thread is called in the stacks while it has it. */
 struct name {
@@ -189,6 +188,10 @@ bn_status bn_resolve(bn_stacks *stacks, const bn_recording *recording, bn_symbol
     bn_status status = read_names(&r, err);
     for (size_t i = 0; i < recording->n_samples && status == BN_OK; i++)
         status = resolve_sample(&r, &recording->samples[i], err);
+    struct bn_symbols_counts counts = bn_symbols_counts(symbols);
+    quality->symbols.addresses += counts.addresses;
+    quality->symbols.unknown += counts.unknown;
+    quality->symbols.other_builds += counts.other_builds;
     bn_free(r.names);
     return status;
 }
@@ -202,9 +205,9 @@ static void put_count(bn_json *object, const char *name, const char *name_of_sha
     bn_json_put_finite(object, name_of_share, (double)part / (double)whole, no_whole);
 }
 
-void bn_stack_quality_put(bn_json *document, const struct bn_stack_quality *quality,
-                          const struct bn_symbols_counts *symbols)
+void bn_stack_quality_put(bn_json *document, const struct bn_stack_quality *quality)
 {
+    const struct bn_symbols_counts *symbols = &quality->symbols;
     static const char no_samples[] = "there are no samples", no_addresses[] = "there are no addresses";
     bn_json *o = bn_json_put_object(document, "quality");
     bn_json_put_u64(o, "samples", quality->samples);

@@ -11,17 +11,7 @@
 
 /* How many of the numbers of a sample libdwfl takes as registers; the program counter is the last of them, or
  * comes after them. */
-#if defined __x86_64__
-#define N_REGISTERS 17u
-#define PROGRAM_COUNTER 16u
-#define STACK_POINTER 7u
-#define FRAME_POINTER 6u
-#elif defined __aarch64__
-#define N_REGISTERS 32u
-#define PROGRAM_COUNTER 32u
-#define STACK_POINTER 31u
-#define FRAME_POINTER 29u
-#endif
+#define N_REGISTERS (BN_RECORD_PC == 16 ? 17u : 32u)
 
 #define N_SESSIONS 8u             /* processes whose files are kept open */
 #define LARGEST_STACK (64u << 20) /* bytes; memory further above the stack pointer is not stack */
@@ -81,11 +71,11 @@ static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *
 {
     (void)dwfl;
     struct unwinding *u = user;
-    uint64_t at = address - u->registers[STACK_POINTER];
+    uint64_t at = address - u->registers[BN_RECORD_SP];
     /* Just below the stack lies what was taken from it last. Behind the end of a frame that is the caller's
      * frame pointer, which tables still say to be there, and which is in its register again. */
     if (at == -sizeof *word) {
-        *word = u->registers[FRAME_POINTER];
+        *word = u->registers[BN_RECORD_FP];
         return true;
     }
     if (at < LARGEST_STACK) {
@@ -103,7 +93,7 @@ static bool set_registers(Dwfl_Thread *thread, void *user)
 {
     const struct unwinding *u = user;
     if (!dwfl_thread_state_registers(thread, 0, N_REGISTERS, u->registers)) return false;
-    if (PROGRAM_COUNTER >= N_REGISTERS) dwfl_thread_state_register_pc(thread, u->registers[PROGRAM_COUNTER]);
+    if (BN_RECORD_PC >= N_REGISTERS) dwfl_thread_state_register_pc(thread, u->registers[BN_RECORD_PC]);
     return true;
 }
 

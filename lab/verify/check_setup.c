@@ -153,59 +153,33 @@ enum kind { TEXT, DIGEST, COUNT, TEXTS, NUMBERS, WHOLE, BINARY32 };
 #define NULLABLE true
 
 struct field {
-    const char *path;
+    const char *paths; /* as bn_rule_needs has them */
     enum kind kind;
     bool nullable;
     double least, most; /* of the last two kinds */
 };
 
 static const struct field FIELDS[] = {
-    {"model.path", TEXT, NULLABLE, 0, 0},
-    {"request.isa", TEXT, NULLABLE, 0, 0},
-    {"request.threads", COUNT, NULLABLE, 0, 0},
-    {"request.ctx", COUNT, NULLABLE, 0, 0},
-    {"request.batch", COUNT, NULLABLE, 0, 0},
-    {"model.arch", TEXT, false, 0, 0},
-    {"model.quantization", TEXT, NULLABLE, 0, 0},
-    {"request.prompt_sha256", DIGEST, NULLABLE, 0, 0},
-    {"request.template", TEXT, NULLABLE, 0, 0},
-    {"resolved.tokenizer_sha256", DIGEST, NULLABLE, 0, 0},
-    {"resolved.program.name", TEXT, NULLABLE, 0, 0},
-    {"resolved.program.sha256", DIGEST, NULLABLE, 0, 0},
-    {"resolved.program.compiler", TEXT, false, 0, 0},
-    {"git.branch", TEXT, NULLABLE, 0, 0},
-    {"result.text_sha256", DIGEST, NULLABLE, 0, 0},
-    {"result.chain", DIGEST, NULLABLE, 0, 0},
-    {"measurement.load_ns", COUNT, NULLABLE, 0, 0},
-    {"measurement.peak_rss_bytes", COUNT, NULLABLE, 0, 0},
-    {"measurement.bandwidth_probe_bytes_per_s", COUNT, NULLABLE, 0, 0},
-    {"machine.os", TEXT, NULLABLE, 0, 0},
-    {"machine.kernel", TEXT, NULLABLE, 0, 0},
-    {"machine.arch", TEXT, NULLABLE, 0, 0},
-    {"machine.cpu_model", TEXT, NULLABLE, 0, 0},
-    {"machine.microcode", TEXT, NULLABLE, 0, 0},
-    {"machine.cpu_flags", TEXTS, false, 0, 0},
-    {"machine.cpus_online", COUNT, NULLABLE, 0, 0},
-    {"machine.cpus_usable", COUNT, NULLABLE, 0, 0},
-    {"machine.cores", COUNT, NULLABLE, 0, 0},
-    {"machine.cache_l2_bytes", COUNT, NULLABLE, 0, 0},
-    {"machine.cache_l3_bytes", COUNT, NULLABLE, 0, 0},
-    {"machine.memory_bytes", COUNT, NULLABLE, 0, 0},
-    {"machine.page_bytes", COUNT, NULLABLE, 0, 0},
-    {"machine.governor", TEXT, NULLABLE, 0, 0},
-    {"machine.load_milli", NUMBERS, NULLABLE, 0, 0},
-    {"machine.cpu_quota_us", COUNT, NULLABLE, 0, 0},
-    {"machine.cpu_period_us", COUNT, NULLABLE, 0, 0},
+    {"model: arch resolved.program: compiler", TEXT, false, 0, 0},
+    {"model: path quantization request: isa template resolved.program: name git: branch "
+     "machine: os kernel arch cpu_model microcode governor",
+     TEXT, NULLABLE, 0, 0},
+    {"request: prompt_sha256 resolved: tokenizer_sha256 resolved.program: sha256 result: text_sha256 chain",
+     DIGEST, NULLABLE, 0, 0},
+    {"request: threads ctx batch measurement: load_ns peak_rss_bytes bandwidth_probe_bytes_per_s "
+     "machine: cpus_online cpus_usable cores cache_l2_bytes cache_l3_bytes memory_bytes page_bytes cpu_quota_us "
+     "cpu_period_us",
+     COUNT, NULLABLE, 0, 0},
+    {"machine: cpu_flags", TEXTS, false, 0, 0},
+    {"machine: load_milli", NUMBERS, NULLABLE, 0, 0},
 };
 
 /* The ranges of the sampler. */
-static const struct field SETTINGS[] = {{"request.n_predict", WHOLE, false, 1, MAX_PREDICT},
-                                        {"request.top_k", WHOLE, false, 0, UINT32_MAX},
-                                        {"request.repeat_last", WHOLE, false, 0, UINT32_MAX},
-                                        {"request.temperature", BINARY32, false, 0, 100},
-                                        {"request.top_p", BINARY32, false, 0, 1},
-                                        {"request.min_p", BINARY32, false, 0, 1},
-                                        {"request.repeat_penalty", BINARY32, false, 1, 100}};
+static const struct field SETTINGS[] = {{"request: n_predict", WHOLE, false, 1, MAX_PREDICT},
+                                        {"request: top_k repeat_last", WHOLE, false, 0, UINT32_MAX},
+                                        {"request: temperature", BINARY32, false, 0, 100},
+                                        {"request: top_p min_p", BINARY32, false, 0, 1},
+                                        {"request: repeat_penalty", BINARY32, false, 1, 100}};
 
 /* What cannot be read is null: a text is not empty, and a count is not 0. */
 static const char *fault_of(const bn_json *value, const struct field *field)
@@ -238,25 +212,31 @@ static const char *fault_of(const bn_json *value, const struct field *field)
     return "known";
 }
 
-static bool fields_fit(const struct bn_check *c, const struct field *fields, size_t n)
+/* *n: how many they are. */
+static bool fields_fit(const struct bn_check *c, const struct field *fields, size_t n_rows, size_t *n)
 {
-    for (const struct field *f = fields; f < fields + n; f++) {
-        const bn_json *value = bn_rule_claim(c, f->path);
-        if (value == NULL) return false;
-        const char *expected = f->nullable && bn_json_kind(value) == BN_JSON_NULL ? NULL : fault_of(value, f);
-        if (expected != NULL && f->most > 0)
-            return FAIL(c, "%s is not %s from %g to %g", f->path, expected, f->least, f->most);
-        if (expected != NULL)
-            return FAIL(c, "%s is not %s%s", f->path, expected, f->nullable ? " or null" : "");
+    *n = 0;
+    for (const struct field *f = fields; f < fields + n_rows; f++) {
+        struct bn_rule_paths p = {.at = f->paths};
+        for (; bn_rule_next_path(c, &p); ++*n) {
+            const bn_json *value = bn_rule_claim(c, p.path);
+            if (value == NULL) return false;
+            const char *expected =
+                f->nullable && bn_json_kind(value) == BN_JSON_NULL ? NULL : fault_of(value, f);
+            if (expected != NULL && f->most > 0)
+                return FAIL(c, "%s is not %s from %g to %g", p.path, expected, f->least, f->most);
+            if (expected != NULL)
+                return FAIL(c, "%s is not %s%s", p.path, expected, f->nullable ? " or null" : "");
+        }
     }
     return true;
 }
 
 bool bn_check_fields(const struct bn_check *c)
 {
+    size_t n;
     if (c->bare) return SKIP(c, "a bare predicate may leave fields out");
-    return fields_fit(c, FIELDS, BN_ARRAY_LEN(FIELDS)) &&
-           PASS(c, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
+    return fields_fit(c, FIELDS, BN_ARRAY_LEN(FIELDS), &n) && PASS(c, "%zu fields of the right type", n);
 }
 
 /* ---- sampling ---- */
@@ -267,7 +247,7 @@ bool bn_check_sampling(const struct bn_check *c)
     uint64_t *ids, seed, largest = 0;
     size_t n;
     const bn_json *request = bn_json_get(c->p, "request");
-    if (is_bare(c) || !fields_fit(c, SETTINGS, BN_ARRAY_LEN(SETTINGS)) ||
+    if (is_bare(c) || !fields_fit(c, SETTINGS, BN_ARRAY_LEN(SETTINGS), &n) ||
         !bn_rule_list(c, "request.stop_ids", &ids, &n))
         return false;
     for (size_t i = 0; i < n; i++)

@@ -59,6 +59,9 @@ bool bn_check_model_shape(const struct bn_check *c)
 
 /* ---- the counters ---- */
 
+struct counted {
+    uint64_t calls, ns, bytes, ops;
+};
 static const char *const COUNTERS[] = {"calls", "ns", "bytes", "ops"};
 
 bool bn_check_kernel_stats(const struct bn_check *c)
@@ -84,9 +87,11 @@ bool bn_check_kernel_stats(const struct bn_check *c)
     return PASS(c, "%zu kernels, each counted", bn_json_size(stats));
 }
 
-struct bn_receipt_work bn_work_sum(const struct bn_check *c, const enum bn_kernel *slots, size_t n_slots)
+/* The sum over the kernels of these slots in measurement.kernel_stats; none: over all. Sums that wrap stay at the
+ * largest number. */
+static struct counted work_sum(const struct bn_check *c, const enum bn_kernel *slots, size_t n_slots)
 {
-    struct bn_receipt_work sum = {0};
+    struct counted sum = {0};
     uint64_t *const sums[] = {&sum.calls, &sum.ns, &sum.bytes, &sum.ops};
     const bn_json *stats = bn_json_path(c->p, "measurement.kernel_stats");
     for (const bn_json *e = bn_json_first(stats); e != NULL; e = bn_json_next(e)) {
@@ -103,14 +108,25 @@ struct bn_receipt_work bn_work_sum(const struct bn_check *c, const enum bn_kerne
     return sum;
 }
 
+#define WORK(c, ...)                                   \
+    work_sum(c, (const enum bn_kernel[]){__VA_ARGS__}, \
+             sizeof((const enum bn_kernel[]){__VA_ARGS__}) / sizeof(enum bn_kernel))
+
 bool bn_check_kernel_time(const struct bn_check *c)
 {
-    ull total = c->k->measured.total_ns, ns = bn_work_sum(c, NULL, 0).ns;
+    ull total = c->k->measured.total_ns, ns = work_sum(c, NULL, 0).ns;
     if (!bn_rule_needs(c, "measurement.total_ns") || bn_rule_claim(c, "measurement.kernel_stats") == NULL)
         return false;
     if (ns > total) return FAIL(c, "kernels ran for %llu ns of %llu", ns, total);
     if (ns == 0) return FAIL(c, "kernels took no time");
     return PASS(c, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
+}
+
+/* Processes that shared the work, 1 without; at most as many as one can count on. */
+static ull ranks(const struct bn_check *c)
+{
+    ull n = c->k->ranks.count;
+    return n > 1 && n <= 4096 ? n : 1;
 }
 
 /* Linear layers: seven in a layer, six in a recurrent one. */
@@ -143,8 +159,8 @@ static bool without_skipped(const struct bn_check *c, ull columns_calls, ull n_s
 static bool ternary_bytes(const struct bn_check *c, const struct bn_effort *e, ull *bytes)
 {
     const struct bn_claims *k = c->k;
-    ull packed = k->resolved.packed_bytes, calls = BN_WORK(c, BN_KERNEL_T5_GEMV).calls, each = linears(c, e);
-    ull columns = BN_WORK(c, BN_KERNEL_COLUMNS_GEMV).calls, all = k->model.ternary_bytes;
+    ull packed = k->resolved.packed_bytes, calls = WORK(c, BN_KERNEL_T5_GEMV).calls, each = linears(c, e);
+    ull columns = WORK(c, BN_KERNEL_COLUMNS_GEMV).calls, all = k->model.ternary_bytes;
     ull of_experts = bn_times(k->model.n_layer, k->experts.used * k->experts.bytes);
     if (of_experts > all) return FAIL(c, "experts of %llu bytes among %llu", of_experts, all);
     *bytes = bn_plus(bn_times(e->work.passes, all - of_experts), bn_times(e->work.experts, k->experts.bytes));
@@ -176,8 +192,8 @@ static bool type_fits(const struct bn_check *c)
         groups |= strcmp(type, TYPES[i]) == 0;
     if (groups && bytes < weights / 4 + weights / 128)
         return FAIL(c, "model.quantization is \"%s\", whose weights take more than %llu bytes", type, bytes);
-    struct bn_receipt_work done = BN_WORK(c, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM),
-                           packed = BN_WORK(c, BN_KERNEL_T5_GEMV);
+    struct counted done = WORK(c, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM),
+                   packed = WORK(c, BN_KERNEL_T5_GEMV);
     return done.calls > 0 || (packed.calls > 0 && !groups) ||
            FAIL(c, "model.quantization is \"%s\", and no kernel for it ran", type);
 }
@@ -188,8 +204,8 @@ bool bn_check_kernel_work(const struct bn_check *c)
     const struct bn_claims *k = c->k;
     ull bytes = 0;
     if (!bn_effort_read(c, &e) || !ternary_bytes(c, &e, &bytes)) return false;
-    struct bn_receipt_work done =
-        BN_WORK(c, BN_KERNEL_T5_GEMV, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_COLUMNS_GEMV);
+    struct counted done =
+        WORK(c, BN_KERNEL_T5_GEMV, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_COLUMNS_GEMV);
     const bn_work *w = &e.work;
     ull heads = is_ternary_head(k) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
     ull skipped =
@@ -215,8 +231,7 @@ bool bn_check_attention_work(const struct bn_check *c)
 {
     struct bn_effort e = {0};
     if (!bn_effort_read(c, &e)) return false;
-    struct bn_receipt_work scores = BN_WORK(c, BN_KERNEL_ATTN_SCORES),
-                           values = BN_WORK(c, BN_KERNEL_ATTN_VALUES);
+    struct counted scores = WORK(c, BN_KERNEL_ATTN_SCORES), values = WORK(c, BN_KERNEL_ATTN_VALUES);
     ull want = bn_times(bn_attended(c, &e), c->k->model.head_dim);
     if (!bn_agrees(c, "multiply-adds of attn_scores", scores.ops, want) ||
         !bn_agrees(c, "multiply-adds of attn_values", values.ops, want))
@@ -227,7 +242,7 @@ bool bn_check_attention_work(const struct bn_check *c)
                     want);
     /* A call is of one KV head. Those of the first thread of the first rank are counted, which has its part of them. */
     if (!bn_rule_needs(c, "resolved.threads")) return false;
-    ull parts = bn_times(bn_rules_ranks(c), c->k->resolved.threads);
+    ull parts = bn_times(ranks(c), c->k->resolved.threads);
     ull least = bn_times(bn_times(e.work.passes, e.attention_layers),
                          c->k->model.n_head_kv / (parts > 0 ? parts : 1));
     if (scores.calls != values.calls || scores.calls < least)
@@ -264,7 +279,7 @@ static ull within(ull n, ull least, ull most)
 
 /* Takes from the work of the head what small matrices of layers need, which is done by the same kernel: the gates of
  * recurrent layers, or the routers of experts. */
-static bool without_gates(const struct bn_claims *k, const struct bn_effort *e, struct bn_receipt_work *full)
+static bool without_gates(const struct bn_claims *k, const struct bn_effort *e, struct counted *full)
 {
     ull layers = k->experts.count > 0 ? k->model.n_layer : k->recurrence.layers;
     ull calls = bn_times(e->work.passes, layers);
@@ -290,8 +305,8 @@ bool bn_check_head_work(const struct bn_check *c)
     if (ternary && screen.screened > 0)
         return FAIL(c, "%llu heads screened, but a ternary head is never screened", (ull)screen.screened);
     if (ternary) screen.full = 0; /* its work is that of the ternary kernels */
-    struct bn_receipt_work full = BN_WORK(c, BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM),
-                           screened = BN_WORK(c, BN_KERNEL_I8_GEMM);
+    struct counted full = WORK(c, BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM),
+                   screened = WORK(c, BN_KERNEL_I8_GEMM);
     if (!without_gates(k, &e, &full))
         return FAIL(c, "layers multiply small matrices in f32_gemm, and it did less");
     /* Many heads of one pass are screened in several calls. */
@@ -320,7 +335,7 @@ bool bn_check_head_work(const struct bn_check *c)
 /* What one kind of kernel must have done. */
 struct part {
     const char *what;
-    struct bn_receipt_work done;
+    struct counted done;
     ull width;   /* elements of a token, in all layers */
     ull calls;   /* of a pass */
     ull n_bytes; /* an element */
@@ -348,9 +363,8 @@ static bool part_agrees(const struct bn_check *c, const struct bn_effort *e, con
 /* The rows of the embedding are widened, unless they are stored in binary32. */
 static bool embedding_agrees(const struct bn_check *c, const struct bn_effort *e)
 {
-    struct bn_receipt_work done =
-        BN_WORK(c, BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32, BN_KERNEL_Q6_K_TO_F32,
-                BN_KERNEL_Q4_0_TO_F32);
+    struct counted done = WORK(c, BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32,
+                               BN_KERNEL_Q6_K_TO_F32, BN_KERNEL_Q4_0_TO_F32);
     ull want = bn_times(e->work.tokens, c->k->model.n_embd);
     if (done.calls == 0) return true;
     if (!bn_agrees(c, "calls of the embedding", done.calls, e->work.passes)) return false;
@@ -400,7 +414,7 @@ static struct norms norms_of(const struct bn_claims *k, const struct bn_effort *
  * once for each token. */
 static bool updates_agree(const struct bn_check *c, const struct bn_effort *e)
 {
-    struct bn_receipt_work delta = BN_WORK(c, BN_KERNEL_DELTA), conv = BN_WORK(c, BN_KERNEL_CONV_SILU);
+    struct counted delta = WORK(c, BN_KERNEL_DELTA), conv = WORK(c, BN_KERNEL_CONV_SILU);
     ull passes = bn_plus(e->work.passes, e->updates), tokens = bn_plus(e->work.tokens, e->updated_tokens);
     ull n_layers = c->k->recurrence.layers, calls = bn_times(passes, n_layers);
     ull state = bn_times(n_layers, e->inner * c->k->recurrence.head_dim);
@@ -442,31 +456,31 @@ bool bn_check_layer_work(const struct bn_check *c)
     if (!bn_effort_read(c, &e)) return false;
     ull n_embd = k->model.n_embd, q_dim = k->model.n_head * k->model.head_dim,
         kv_dim = k->model.n_head_kv * k->model.head_dim;
-    struct norms n = norms_of(k, &e, BN_WORK(c, BN_KERNEL_RMSNORM).calls);
+    struct norms n = norms_of(k, &e, WORK(c, BN_KERNEL_RMSNORM).calls);
     ull n_all = k->model.n_layer, n_attend = e.attention_layers, n_recur = k->recurrence.layers;
     ull inputs = n_all * ((n.each_input ? 5 : 2) * n_embd + e.hidden) + n_attend * q_dim + n_recur * e.inner;
     ull rotated = e.rotated_layers * (k->model.n_head + k->model.n_head_kv) * k->model.n_rot;
     ull gated = n_recur > 0 ? n_attend : 0;
     const struct part PARTS[] = {
-        {"quantize", BN_WORK(c, BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16), inputs,
+        {"quantize", WORK(c, BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16), inputs,
          n_all * (n.each_input ? 7 : 4), 0, 0},
-        {"rmsnorm", BN_WORK(c, BN_KERNEL_RMSNORM), n.width, n.calls, 0, n_embd},
-        {"rope", BN_WORK(c, BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM), rotated, n_attend, 0, 0},
-        {"the activation", BN_WORK(c, BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL, BN_KERNEL_GELU_MUL),
+        {"rmsnorm", WORK(c, BN_KERNEL_RMSNORM), n.width, n.calls, 0, n_embd},
+        {"rope", WORK(c, BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM), rotated, n_attend, 0, 0},
+        {"the activation", WORK(c, BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL, BN_KERNEL_GELU_MUL),
          n_all * e.hidden + n_recur * e.inner, n_all + n_recur, 0, 0},
-        {"add", BN_WORK(c, BN_KERNEL_ADD), n_all * 2 * n_embd, n_all * 2, 0, 0},
-        {"f32_to_f16", BN_WORK(c, BN_KERNEL_F32_TO_F16), n_attend * 2 * kv_dim, n_attend, 2, 0},
-        {"sigmoid_mul", BN_WORK(c, BN_KERNEL_SIGMOID_MUL), gated * q_dim, gated, 0, 0},
+        {"add", WORK(c, BN_KERNEL_ADD), n_all * 2 * n_embd, n_all * 2, 0, 0},
+        {"f32_to_f16", WORK(c, BN_KERNEL_F32_TO_F16), n_attend * 2 * kv_dim, n_attend, 2, 0},
+        {"sigmoid_mul", WORK(c, BN_KERNEL_SIGMOID_MUL), gated * q_dim, gated, 0, 0},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
         if (!part_agrees(c, &e, &PARTS[i])) return false;
     /* Those of attention, and probabilities of experts. */
     ull softmax = bn_plus(bn_attended(c, &e), bn_times(e.work.tokens, n_all * k->experts.count));
-    if (!bn_agrees(c, "elements of softmax", BN_WORK(c, BN_KERNEL_SOFTMAX).ops, softmax) ||
+    if (!bn_agrees(c, "elements of softmax", WORK(c, BN_KERNEL_SOFTMAX).ops, softmax) ||
         !embedding_agrees(c, &e) || !updates_agree(c, &e) || !ranks_agree(c, &e))
         return false;
-    if (BN_WORK(c, BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3, BN_KERNEL_EXP,
-                BN_KERNEL_TO_PLANE, BN_KERNEL_ROTATE, BN_KERNEL_TO_TILES)
+    if (WORK(c, BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3, BN_KERNEL_EXP, BN_KERNEL_TO_PLANE,
+             BN_KERNEL_ROTATE, BN_KERNEL_TO_TILES)
             .calls > 0)
         return FAIL(
             c,
@@ -487,20 +501,14 @@ bool bn_check_layer_work(const struct bn_check *c)
 #define MAX_OPS_PER_NS 4096.0
 #define MAX_BYTES_PER_NS 2048.0
 
-ull bn_rules_ranks(const struct bn_check *c)
-{
-    ull n = c->k->ranks.count;
-    return n > 1 && n <= 4096 ? n : 1;
-}
-
 bool bn_check_performance_physical(const struct bn_check *c)
 {
     ull total = c->k->measured.total_ns, threads = c->k->resolved.threads;
     if (bn_rule_claim(c, "measurement.kernel_stats") == NULL ||
         !bn_rule_needs(c, "measurement.total_ns resolved: threads"))
         return false;
-    struct bn_receipt_work all = bn_work_sum(c, NULL, 0);
-    double time = (double)total * (double)threads * (double)bn_rules_ranks(c);
+    struct counted all = work_sum(c, NULL, 0);
+    double time = (double)total * (double)threads * (double)ranks(c);
     double ops = (double)all.ops / time, bytes = (double)all.bytes / time;
     if (total == 0 || threads == 0 || all.bytes == 0)
         return FAIL(c, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, total, threads);
@@ -517,7 +525,7 @@ uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt)
     struct bn_rules_input in = {.receipt = receipt};
     struct bn_check c = bn_check_open(&claims, &in, NULL);
     double total = (double)claims.measured.total_ns;
-    double rate = total > 0 ? (double)bn_work_sum(&c, NULL, 0).bytes * 1e9 / total : 0;
+    double rate = total > 0 ? (double)work_sum(&c, NULL, 0).bytes * 1e9 / total : 0;
     return rate < 9e18 ? (uint64_t)rate : UINT64_MAX;
 }
 
@@ -542,7 +550,7 @@ bool bn_check_performance_measured(const struct bn_check *c)
     uint64_t stated = c->in->policy->bandwidth_bytes_per_s,
              bandwidth = stated > 0 ? stated : choose_bandwidth(c, &source);
     double limit =
-        (double)bandwidth * (double)c->in->policy->bandwidth_percent / 100 / 1e9 * (double)bn_rules_ranks(c);
+        (double)bandwidth * (double)c->in->policy->bandwidth_percent / 100 / 1e9 * (double)ranks(c);
     double rate = (double)bn_rules_claimed_bandwidth(c->in->receipt) / 1e9;
     if (!(rate > 0)) return FAIL(c, "no bytes are claimed");
     if (rate <= limit) return PASS(c, "%.2f GB/s, at most %.2f are believed (%s)", rate, limit, source);

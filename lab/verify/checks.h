@@ -71,6 +71,13 @@ bool bn_rule_error(const struct bn_check *c, bn_status status);
  * bare predicate that does not name it skips. Needed numbers are a list of paths: "a.b c: d ?e" are a.b, c.d, and c.e
  * if it is there; "?c: d" is c.d if c is there. */
 #define bn_rule_needs(c, paths) bn_rule_range(c, paths, 0)
+/* The next path of such a list, in path; false at the end. Begins with at the list, and the rest zeroed. */
+struct bn_rule_paths {
+    const char *at;
+    char path[128], object[64];
+    bool skip;
+};
+bool bn_rule_next_path(const struct bn_check *c, struct bn_rule_paths *paths);
 /* The same, and each is above 0 and below a limit; 0: any. */
 bool bn_rule_range(const struct bn_check *c, const char *paths, ull below);
 const bn_json *bn_rule_claim(const struct bn_check *c, const char *path);
@@ -86,20 +93,7 @@ bool bn_rule_has(const struct bn_check *c, const char *path);
 /* Whether fewer prompt tokens were cached than the prompt has, when some were. */
 bool bn_rule_cached(const struct bn_check *c);
 
-/* Processes that shared the work, 1 without; at most as many as one can count on. */
-ull bn_rules_ranks(const struct bn_check *c);
-
 /* ---- work ---- */
-
-struct bn_receipt_work {
-    uint64_t calls, ns, bytes, ops;
-};
-/* The sum over the kernels of these slots in measurement.kernel_stats; none: over all. Sums that wrap stay at the
- * largest number. (check_work.c) */
-struct bn_receipt_work bn_work_sum(const struct bn_check *c, const enum bn_kernel *slots, size_t n_slots);
-#define BN_WORK(c, ...)                                   \
-    bn_work_sum(c, (const enum bn_kernel[]){__VA_ARGS__}, \
-                sizeof((const enum bn_kernel[]){__VA_ARGS__}) / sizeof(enum bn_kernel))
 
 /* The work that a receipt claims: on which shape, and how often (effort.c). */
 struct bn_effort {

@@ -24,14 +24,10 @@ static const struct bn_rule TRAINING[] = {
 };
 _Static_assert(BN_ARRAY_LEN(RULES) <= BN_RULES_MAX, "a report has room for every rule");
 
-const struct bn_rule *bn_rules_at(size_t i)
+const struct bn_rule *bn_rules(bool training, size_t *n)
 {
-    return i < BN_ARRAY_LEN(RULES) ? &RULES[i] : NULL;
-}
-
-const struct bn_rule *bn_rules_training_at(size_t i)
-{
-    return i < BN_ARRAY_LEN(TRAINING) ? &TRAINING[i] : NULL;
+    *n = training ? BN_ARRAY_LEN(TRAINING) : BN_ARRAY_LEN(RULES);
+    return training ? TRAINING : RULES;
 }
 
 static const struct bn_rule *find(const struct bn_rule *rules, size_t n, const char *id)
@@ -129,12 +125,11 @@ static void judge(struct bn_rules_report *report, const struct bn_rules_input *i
 bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_input *in, bn_error *err)
 {
     size_t failed[BN_LEVEL_COUNT] = {0}, passed[BN_LEVEL_COUNT] = {0};
-    bool training = in->receipt->form == BN_RECEIPT_TRAINING;
     struct bn_claims claims;
     struct bn_check c = bn_check_open(&claims, in, NULL);
-    const struct bn_rule *rules = training ? TRAINING : RULES;
-    *report = (struct bn_rules_report){.rules = rules,
-                                       .n_rules = training ? BN_ARRAY_LEN(TRAINING) : BN_ARRAY_LEN(RULES)};
+    *report = (struct bn_rules_report){0};
+    const struct bn_rule *rules = report->rules =
+        bn_rules(in->receipt->form == BN_RECEIPT_TRAINING, &report->n_rules);
     for (size_t i = 0; i < report->n_rules; i++) {
         struct bn_rule_result *out = c.out = &report->results[i];
         bool unread = i > 0 && in->receipt->root == NULL;
@@ -257,25 +252,33 @@ bool bn_rule_u64(const struct bn_check *c, const char *path, ull *value)
     return ok || (claim != NULL && FAIL(c, "%s is not a whole number from 0 to 2^53 - 1", path));
 }
 
+bool bn_rule_next_path(const struct bn_check *c, struct bn_rule_paths *p)
+{
+    while (*p->at != '\0') {
+        size_t n = strcspn(p->at, " ");
+        bool optional = p->at[0] == '?', is_object = p->at[n - 1] == ':';
+        const char *name = p->at + optional;
+        int length = (int)bn_min_size(n - optional - is_object, sizeof p->object - 1);
+        if (is_object) p->object[0] = '\0';
+        snprintf(p->path, sizeof p->path, "%s%s%.*s", p->object, p->object[0] == '\0' ? "" : ".", length,
+                 name);
+        p->at += n + (p->at[n] == ' ');
+        bool absent = optional && !bn_rule_has(c, p->path);
+        if (!is_object && !p->skip && !absent) return true;
+        if (!is_object) continue;
+        snprintf(p->object, sizeof p->object, "%.*s", length, name);
+        p->skip = absent;
+    }
+    return false;
+}
+
 bool bn_rule_range(const struct bn_check *c, const char *paths, ull below)
 {
-    char path[80], object[80] = "";
-    bool skip = false;
+    struct bn_rule_paths p = {.at = paths};
     ull value;
-    for (size_t n; *paths != '\0'; paths += n + (paths[n] == ' ')) {
-        n = strcspn(paths, " ");
-        bool optional = paths[0] == '?', is_object = paths[n - 1] == ':';
-        const char *name = paths + optional;
-        int length = (int)(n - optional - is_object);
-        snprintf(path, sizeof path, "%s%s%.*s", is_object ? "" : object,
-                 is_object || object[0] == '\0' ? "" : ".", length, name);
-        if (is_object) {
-            snprintf(object, sizeof object, "%s", path);
-            skip = optional && !bn_rule_has(c, path);
-        } else if (!skip && !(optional && !bn_rule_has(c, path))) {
-            if (!bn_rule_u64(c, path, &value)) return false;
-            if (below > 0 && (value == 0 || value >= below)) return FAIL(c, "%s is %llu", path, value);
-        }
+    while (bn_rule_next_path(c, &p)) {
+        if (!bn_rule_u64(c, p.path, &value)) return false;
+        if (below > 0 && (value == 0 || value >= below)) return FAIL(c, "%s is %llu", p.path, value);
     }
     return true;
 }

@@ -107,10 +107,8 @@ struct bn_rule {
 #define BN_RULES_MAX 64u
 #define BN_RULE_BOUND "bound-to-run" /* no policy can switch it off */
 
-/* The i-th rule of receipts of generations, NULL past the end; of records of training runs; and by id, NULL when there
- * is none. */
-const struct bn_rule *bn_rules_at(size_t i);
-const struct bn_rule *bn_rules_training_at(size_t i);
+/* The rules of receipts of generations, or of records of training runs; and one by its id, NULL when there is none. */
+const struct bn_rule *bn_rules(bool training, size_t *n);
 const struct bn_rule *bn_rules_find(const char *id);
 
 struct bn_rules_report {

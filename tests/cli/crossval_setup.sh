@@ -66,13 +66,16 @@ printf '#!/bin/sh\n' >"$tmp/beside/crossval/bn-bridge-node-llama-cpp"
 chmod +x "$tmp/beside/crossval/bn-bridge-node-llama-cpp"
 says 0 "a bridge next to the program is listed" '^node-llama-cpp +ready' "$tmp/beside/bn-crossval" refs
 says 0 "doctor counts it" '^ok +references +[12] can be used' "$tmp/beside/bn-crossval" doctor
-says 0 "nothing is set up at first" 'no reference is set up' "$xval" refs
+mkdir "$tmp/first"
+cp "$xval" "$tmp/first"
+says 0 "nothing is set up at first" 'no reference is set up' "$tmp/first/bn-crossval" refs
 says 0 "a folder is built and remembered" '^reference +plain is set up' setup --source "$tmp/plain"
 says 0 "its digest is that of sha256sum" "^digest +$digest, 2 files" setup --source "$tmp/plain"
 says 0 "the second time there is nothing to do" 'already set up, nothing to do' setup --source "$tmp/plain" --sha256 "$digest"
 lacks "and nothing is compiled" '^(configure|build|bridge)' setup --source "$tmp/plain"
 says 0 "it is listed" '^plain +ready +- ' "$xval" refs
 says 0 "--ref finds it by its name" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref plain
+says 3 "a model that it does not find is named" 'gone.gguf' "$xval" bench -p 2 -n 1 --reps 2 --ref plain --ref-model gone.gguf
 says 0 "the document names compiler and digest" '"compiler": ".+"' cat "$refs"/plain-"${digest:0:16}"/reference.json
 check "the folder itself is as it was" equal "$(cd "$tmp/plain" && find . -type f | wc -l)" 2
 # Arguments are never commands, and what is remembered stays readable.

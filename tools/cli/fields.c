@@ -121,8 +121,8 @@ static bool is_whole_number(const char *text)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-static bn_status read_whole(const struct bn_args *args, const struct bn_option *o, uint64_t *out,
-                            bn_error *err)
+/* uint32_t, or uint64_t of BN_FIELD_U64. */
+static bn_status read_whole(const struct bn_args *args, const struct bn_option *o, void *out, bn_error *err)
 {
     const char *text = text_of(args, o);
     uint64_t value, min = (uint64_t)o->min, max = o->max > 0 ? (uint64_t)o->max : UINT64_MAX;
@@ -140,15 +140,10 @@ static bn_status read_whole(const struct bn_args *args, const struct bn_option *
                  whole ? "" : "a whole number ", (unsigned long long)min, (unsigned long long)max);
         return out_of_range(args, o, range, whole, err);
     }
-    *out = value;
-    return BN_OK;
-}
-
-static bn_status read_u32(const struct bn_args *args, const struct bn_option *o, uint32_t *out, bn_error *err)
-{
-    uint64_t value = 0;
-    BN_TRY(read_whole(args, o, &value, err));
-    *out = (uint32_t)value;
+    if (o->to == BN_FIELD_U64)
+        *(uint64_t *)out = value;
+    else
+        *(uint32_t *)out = (uint32_t)value;
     return BN_OK;
 }
 
@@ -306,7 +301,6 @@ static bn_status read_field(const struct bn_args *args, const struct bn_option *
     case BN_FIELD_U32:
     case BN_FIELD_U32_ALL:
     case BN_FIELD_U32_AUTO:
-        return read_u32(args, o, field, err);
     case BN_FIELD_U64:
         return read_whole(args, o, field, err);
     case BN_FIELD_F32:

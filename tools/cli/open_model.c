@@ -16,7 +16,6 @@
 #include "hub/cache/cache.h"
 #include "hub/names/names.h"
 #include "model/model.h"
-#include "tools/cli/live.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"

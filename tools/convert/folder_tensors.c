@@ -306,6 +306,7 @@ struct part {
     uint64_t layer, d, n_key, n_value, each; /* each: value heads of a key head */
     char name[96];                           /* of the tensor in the source, without .weight */
     struct found found;
+    char target[64];
 };
 
 static bool look(struct part *p, const char *name, const char *suffix)
@@ -320,10 +321,11 @@ static bn_status want(struct part *p, const char *name, const char *suffix, bn_e
     return bn_fail(err, BN_ERR_FORMAT, "the safetensors have no tensor %s%s", p->name, suffix);
 }
 
-static const char *target(const struct part *p, char out[64], const char *name)
+/* Valid until the next call. */
+static const char *target(struct part *p, const char *name)
 {
-    snprintf(out, 64, "blk.%llu.%s", (unsigned long long)p->layer, name);
-    return out;
+    snprintf(p->target, sizeof p->target, "blk.%llu.%s", (unsigned long long)p->layer, name);
+    return p->target;
 }
 
 static struct bn_cv_order key_heads(const struct part *p, uint64_t base, uint64_t per_key)
@@ -345,18 +347,17 @@ static struct bn_cv_order value_heads(const struct part *p, uint64_t size, uint6
 
 static bn_status add_mixed(struct part *p, bn_error *err)
 {
-    char name[64];
     struct bn_cv_tensor *t;
     uint64_t d = p->d, keys = p->n_key * d, values = p->n_value * d, block = 2 * (1 + p->each) * d;
     bool fused = look(p, "in_proj_qkvz", ".weight");
     if (!fused) BN_TRY(want(p, "in_proj_qkv", ".weight", err));
-    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, name, "attn_qkv.weight"), 2 * keys + values,
+    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, "attn_qkv.weight"), 2 * keys + values,
                       p->f->hp.n_embd, 2 * keys + (fused ? 2 : 1) * values, &t, err));
     t->rows[0] = key_heads(p, 0, fused ? block : d);
     t->rows[1] = key_heads(p, fused ? d : keys, fused ? block : d);
     t->rows[2] = value_heads(p, d, fused ? 2 * d : 2 * keys, fused ? block : p->each * d);
     if (!fused) BN_TRY(want(p, "in_proj_z", ".weight", err));
-    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, name, "attn_gate.weight"), values, p->f->hp.n_embd,
+    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, "attn_gate.weight"), values, p->f->hp.n_embd,
                       fused ? 2 * (keys + values) : values, &t, err));
     t->rows[0] = value_heads(p, d, fused ? (2 + p->each) * d : 0, fused ? block : p->each * d);
     return BN_OK;
@@ -369,15 +370,13 @@ static bn_status add_pair(struct part *p, bn_error *err)
         const char *name, *target;
         bool second; /* in the rows of a key head of in_proj_ba */
     } PAIR[] = {{"in_proj_a", "ssm_alpha.weight", true}, {"in_proj_b", "ssm_beta.weight", false}};
-    char name[64];
     struct bn_cv_tensor *t;
     bool fused = look(p, "in_proj_ba", ".weight");
     for (size_t i = 0; i < BN_ARRAY_LEN(PAIR); i++) {
         if (!fused) BN_TRY(want(p, PAIR[i].name, ".weight", err));
         uint64_t sizes[] = {(fused ? 2 : 1) * p->n_value, p->f->hp.n_embd};
         BN_TRY(check_shape(p->f, &p->found, 2, sizes, err));
-        BN_TRY(add_floats(p->f, &p->found, target(p, name, PAIR[i].target), p->n_value, p->f->hp.n_embd, &t,
-                          err));
+        BN_TRY(add_floats(p->f, &p->found, target(p, PAIR[i].target), p->n_value, p->f->hp.n_embd, &t, err));
         t->rows[0] = value_heads(p, 1, fused && PAIR[i].second ? p->each : 0, (fused ? 2 : 1) * p->each);
         t->to = t->from;
     }
@@ -386,11 +385,10 @@ static bn_status add_pair(struct part *p, bn_error *err)
 
 static bn_status add_output(struct part *p, bn_error *err)
 {
-    char name[64];
     struct bn_cv_tensor *t;
     uint64_t inner = p->n_value * p->d;
     BN_TRY(want(p, "out_proj", ".weight", err));
-    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, name, "ssm_out.weight"), p->f->hp.n_embd, inner,
+    BN_TRY(add_linear(p->f, &p->found, p->name, target(p, "ssm_out.weight"), p->f->hp.n_embd, inner,
                       p->f->hp.n_embd, &t, err));
     if (bn_cv_folder_rotates(p->f, p->found.t->name)) {
         p->f->grouped_out = true;
@@ -407,7 +405,6 @@ static bn_status add_output(struct part *p, bn_error *err)
 /* Channels by taps, with one channel of input: before the taps, or after them as MLX stores it. */
 static bn_status add_convolution(struct part *p, bn_error *err)
 {
-    char name[64];
     struct bn_cv_tensor *t;
     uint64_t taps = p->f->hp.recurrence.n_taps, keys = p->n_key * p->d,
              channels = 2 * keys + p->n_value * p->d;
@@ -415,7 +412,7 @@ static bn_status add_convolution(struct part *p, bn_error *err)
     bool last = p->found.t->n_dims == 3 && p->found.t->dims[1] == taps && p->found.t->dims[2] == 1;
     uint64_t sizes[] = {channels, last ? taps : 1, last ? 1 : taps};
     BN_TRY(check_shape(p->f, &p->found, 3, sizes, err));
-    BN_TRY(add_floats(p->f, &p->found, target(p, name, "ssm_conv1d.weight"), channels, taps, &t, err));
+    BN_TRY(add_floats(p->f, &p->found, target(p, "ssm_conv1d.weight"), channels, taps, &t, err));
     t->rows[0] = key_heads(p, 0, p->d);
     t->rows[1] = key_heads(p, keys, p->d);
     t->rows[2] = value_heads(p, p->d, 2 * keys, p->each * p->d);
@@ -431,13 +428,12 @@ static bn_status add_vectors(struct part *p, bn_error *err)
     } VECTORS[] = {{"dt_bias", "", "ssm_dt.bias", true, false},
                    {"A_log", "", "ssm_a", true, true},
                    {"norm", ".weight", "ssm_norm.weight", false, false}};
-    char name[64];
     struct bn_cv_tensor *t;
     for (size_t i = 0; i < BN_ARRAY_LEN(VECTORS); i++) {
         uint64_t n = VECTORS[i].by_head ? p->n_value : p->d;
         BN_TRY(want(p, VECTORS[i].name, VECTORS[i].suffix, err));
         BN_TRY(check_shape(p->f, &p->found, 1, &n, err));
-        BN_TRY(add_floats(p->f, &p->found, target(p, name, VECTORS[i].target), n, 0, &t, err));
+        BN_TRY(add_floats(p->f, &p->found, target(p, VECTORS[i].target), n, 0, &t, err));
         t->decay = VECTORS[i].decay;
         if (VECTORS[i].by_head) t->columns = value_heads(p, 1, 0, p->each);
     }

@@ -346,6 +346,7 @@ static bool read_metaspace(const bn_json *p, bool *prefix)
     return true;
 }
 
+/* Whether it is supported, and a blank comes before the text. */
 static bool read_preparation(const struct bn_hub_vocab *v, bool *prefix)
 {
     const bn_json *n = v->normalizer, *p = v->pre_tokenizer, *list = bn_json_get(n, "normalizers");
@@ -355,16 +356,6 @@ static bool read_preparation(const struct bn_hub_vocab *v, bool *prefix)
     if (!*prefix) return plain && replaces_blanks(n);
     return plain && bn_json_size(list) == 2 && bn_json_text_is(bn_json_at(list, 0), "type", "Prepend") &&
            bn_json_text_is(bn_json_at(list, 0), "prepend", BLANK) && replaces_blanks(bn_json_at(list, 1));
-}
-
-/* Scores, and whether a blank comes before the text. */
-static bn_status score(struct bn_hub_vocab *v, bool *prefix, bn_error *err)
-{
-    if (!read_preparation(v, prefix))
-        return bn_fail(
-            err, BN_ERR_UNSUPPORTED,
-            "the normalizer and the pre_tokenizer of this SentencePiece vocabulary are not supported");
-    return put_scores(v, err);
 }
 
 /* ---- keys ---- */
@@ -444,7 +435,11 @@ static bn_status from_json(struct keys *k, const struct bn_file_map *map, bn_err
     BN_TRY(bn_hub_vocab_read(&k->v, (const char *)map->data, map->n_bytes, err));
     BN_TRY(check_kind(k, &spm, err));
     BN_TRY(put_all_added(k, err));
-    BN_TRY(spm ? score(&k->v, &prefix, err) : find_rule(k, &pre, err));
+    if (spm && !read_preparation(&k->v, &prefix))
+        return bn_fail(
+            err, BN_ERR_UNSUPPORTED,
+            "the normalizer and the pre_tokenizer of this SentencePiece vocabulary are not supported");
+    BN_TRY(spm ? put_scores(&k->v, err) : find_rule(k, &pre, err));
     return make_keys(k, pre, spm, prefix, err);
 }
 

@@ -127,6 +127,8 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
     bn_status status = make_command(ref->given, &command, why);
     options.command = command.data;
     if (status == BN_OK) status = bn_reference_start(&ref->process, &options, why);
+    if (status == BN_ERR_NOT_FOUND && ref->process != NULL && strpbrk(ref->given, " /") == NULL)
+        not_found(ref->given, why);
     if (status == BN_OK) {
         ref->info = *bn_reference_info(ref->process);
         status = bn_reference_open(ref->process, ref->model != NULL ? ref->model : x->model_path,
@@ -134,8 +136,6 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
         ref->info = *bn_reference_info(ref->process);
     }
     ref->command = command.data;
-    if (status == BN_ERR_NOT_FOUND && ref->process != NULL && strpbrk(ref->given, " /") == NULL)
-        not_found(ref->given, why);
     return status;
 }
 

@@ -241,7 +241,9 @@ static bn_status answer(struct server *s, const char *text, size_t n, bool *clos
         if (done != BN_OK) {
             bn_json_free(s->answer);
             s->answer = bn_json_new_object();
-            bn_json_put_string(s->answer, "error", why.msg);
+            char error[sizeof why.where + sizeof why.msg + 2];
+            snprintf(error, sizeof error, "%s%s%s", why.where, why.where[0] != '\0' ? ": " : "", why.msg);
+            bn_json_put_string(s->answer, "error", error);
             bn_json_put_string(s->answer, "kind", kind_of(done));
         }
         bn_json_put_u64(s->answer, "id", id);

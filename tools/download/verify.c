@@ -51,12 +51,6 @@ static void hold(struct finding *f, const char *source, const char *digest)
         snprintf(f->bad, sizeof f->bad, "%s expects %s", source, digest);
 }
 
-static bn_status digest_file(struct finding *f, const char *path, bn_error *err)
-{
-    *f = (struct finding){0};
-    return bn_sha256_file(path, f->sha256, err);
-}
-
 static void tell(struct verify *v, const char *name, const char *path, const struct finding *f)
 {
     char shown[1200];
@@ -114,9 +108,9 @@ static bn_status hold_registry(const struct verify *v, const struct bn_hub_cache
 
 static bn_status verify_cached(struct verify *v, const struct bn_hub_cached *c, bn_error *err)
 {
-    struct finding f;
+    struct finding f = {0};
     char name[1500];
-    BN_TRY(digest_file(&f, c->path, err));
+    BN_TRY(bn_sha256_file(c->path, f.sha256, err));
     hold(&f, "--sha256", v->wanted);
     if (strlen(c->etag) == BN_SHA256_HEX - 1) hold(&f, "hub", c->etag);
     for (size_t i = 0; i < v->lock.n; i++) {
@@ -137,10 +131,10 @@ static bn_status verify_cached(struct verify *v, const struct bn_hub_cached *c, 
  * with this digest. */
 static bn_status verify_plain(struct verify *v, const char *path, bn_error *err)
 {
-    struct finding f;
+    struct finding f = {0};
     const struct bn_hub_model *m;
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    BN_TRY(digest_file(&f, path, err));
+    BN_TRY(bn_sha256_file(path, f.sha256, err));
     hold(&f, "--sha256", v->wanted);
     for (size_t i = 0; i < v->lock.n; i++) {
         const struct bn_hub_locked *e = &v->lock.list[i];

@@ -33,27 +33,16 @@ const struct bn_option bn_flamegraph_output_option[] = {
 };
 
 /* Text of perf may have several events, of which one is read. */
-static void warn_of_others(const bn_stacks *stacks, const char *path)
-{
-    const char *read = "";
-    const bn_json *left_out = bn_json_get(stacks->about, "left_out");
-    (void)bn_json_string(bn_json_get(stacks->about, "event"), &read);
-    for (const bn_json *o = bn_json_first(left_out); o != NULL; o = bn_json_next(o)) {
-        char of_read[120], of_name[120];
-        const char *name = "other events";
-        uint64_t samples = 0;
-        (void)bn_json_string(bn_json_get(o, "event"), &name);
-        (void)bn_json_u64(bn_json_get(o, "samples"), &samples);
-        bn_report_warning("%s: reading event %s; ignoring %llu samples of %s", path,
-                          bn_escape(of_read, sizeof of_read, read, strlen(read)), (unsigned long long)samples,
-                          bn_escape(of_name, sizeof of_name, name, strlen(name)));
-    }
-}
-
 static bn_status read_one(bn_stacks **out, const char *path, bn_error *err)
 {
     BN_TRY(bn_stacks_read(out, path, err));
-    warn_of_others(*out, path);
+    const char *event = bn_json_text_of((*out)->about, "event");
+    const bn_json *left_out = bn_json_at(bn_json_get((*out)->about, "left_out"), 0);
+    char escaped[120];
+    if (left_out != NULL)
+        bn_report_warning("%s: reading event %s; ignoring %zu samples of other events", path,
+                          bn_escape(escaped, sizeof escaped, event, strlen(event)),
+                          bn_json_count_of(left_out, "samples"));
     return BN_OK;
 }
 
@@ -171,10 +160,9 @@ bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks
     if (!((const struct bn_flamegraph_options *)args->fields)->picture.callers ||
         (written != BN_STACKS_TEXT && written != BN_STACKS_PPROF))
         return BN_OK;
-    bn_fail(err, BN_ERR_ARG, "--callers: not possible with %s, which lists self times",
-            written == BN_STACKS_TEXT ? "the table" : bn_stacks_format_name(written));
-    bn_error_hint(err, "use render, fold or text --tree");
-    return BN_ERR_ARG;
+    return bn_hint(bn_fail(err, BN_ERR_ARG, "--callers: not possible with %s, which lists self times",
+                           written == BN_STACKS_TEXT ? "the table" : bn_stacks_format_name(written)),
+                   err, "use render, fold or text --tree");
 }
 
 bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document, bn_error *err)

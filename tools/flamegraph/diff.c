@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "lab/report/units.h"
-#include "lab/stacks/fingerprint.h"
 #include "lab/stacks/svg.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
@@ -129,11 +128,9 @@ static void warn_of_differences(const bn_stacks *one, const bn_stacks *other, bo
     struct bn_buf list = {.max = 4096};
     bn_json *names = bn_json_new_array();
     bn_fingerprint_differences(names, one->about, other->about, program);
-    for (const bn_json *e = bn_json_first(names); e != NULL; e = bn_json_next(e)) {
-        const char *name = "";
-        (void)bn_json_string(e, &name);
-        bn_buf_printf(&list, "%s%s", list.len > 0 ? ", " : "", name);
-    }
+    const char *name;
+    for (const bn_json *e = bn_json_first(names); e != NULL; e = bn_json_next(e))
+        if (bn_json_string(e, &name)) bn_buf_printf(&list, "%s%s", list.len > 0 ? ", " : "", name);
     if (list.len > 0 && bn_buf_check(&list, NULL) == BN_OK)
         bn_report_warning("%s and %s are not recordings of the same thing; they differ in: %s", before, after,
                           list.data);
@@ -172,11 +169,9 @@ static bn_status read_sides(struct comparison *r, bn_error *err)
 {
     const struct bn_args *args = r->args;
     size_t at = r->o->diff.vs, n_inputs = 0;
-    if (at == 0 || at == args->n_operands) {
-        bn_fail(err, BN_ERR_ARG, "two sides are required");
-        bn_error_hint(err, "bn-flamegraph diff BEFORE... --vs AFTER... [options]");
-        return BN_ERR_ARG;
-    }
+    if (at == 0 || at == args->n_operands)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "two sides are required"), err,
+                       "bn-flamegraph diff BEFORE... --vs AFTER... [options]");
     for (size_t i = 0; i < args->n_operands; i++)
         n_inputs += strcmp(args->operands[i], "-") == 0;
     if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read only once");

@@ -10,7 +10,7 @@
 #include "lab/sampler/recorder.h"
 #include "lab/stacks/bricks.h"
 #include "lab/stacks/svg.h"
-#include "lab/symbols/resolve.h"
+#include "lab/symbols/symbols.h"
 #include "tools/cli/options.h"
 
 /* A model's generation, repeated in this process until there are enough samples; workload.c. */
@@ -120,22 +120,17 @@ void bn_flamegraph_warn(const struct bn_delivery *delivery);
 /* What is recorded when no program is named: model, prompt, tokens, threads, seed, level. */
 extern const struct bn_option bn_flamegraph_workload_options[];
 
-/* What was recorded. Everything that a page says of it is in stacks->about (docs/reference/bench.md). */
-struct bn_flamegraph_recorded {
-    bn_stacks *stacks; /* with ->measured when the engine's own workload ran */
-    struct bn_stack_quality quality;
-    struct bn_symbols_counts symbols;
-};
-void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded);
-/* Turns the samples of a recording into stacks, of which how says the run; sums quality and symbols. */
-BN_MUST_CHECK bn_status bn_flamegraph_resolve(struct bn_flamegraph_recorded *out, bn_recording *recording,
+/* Turns the samples of a recording into stacks, of which how says the run. quality is added to. */
+BN_MUST_CHECK bn_status bn_flamegraph_resolve(bn_stacks *out, bn_recording *recording,
                                               const struct bn_symbols_options *symbols,
-                                              const struct bn_resolve_options *how, bn_error *err);
+                                              const struct bn_resolve_options *how,
+                                              struct bn_stack_quality *quality, bn_error *err);
 /* Puts when, where and with which program it was recorded. */
 void bn_flamegraph_put_origin(bn_json *about);
 
-BN_MUST_CHECK bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out,
-                                                   const struct bn_args *args, bn_error *err);
+/* Everything that a page says of the stacks is in their about (docs/reference/bench.md); they have what was measured too. */
+BN_MUST_CHECK bn_status bn_flamegraph_record_model(bn_stacks **out, const struct bn_args *args,
+                                                   bn_error *err);
 
 /* ---- the commands, and the options that only one has ---- */
 

@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "lab/stacks/fingerprint.h"
 #include "lab/stats/interval.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
@@ -68,24 +67,15 @@ void bn_flamegraph_read_sampler(struct bn_record_options *options, struct bn_sym
     *symbols = (struct bn_symbols_options){.inlined = !o->no_inline};
 }
 
-void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded)
-{
-    bn_stacks_close(recorded->stacks);
-    *recorded = (struct bn_flamegraph_recorded){0};
-}
-
-bn_status bn_flamegraph_resolve(struct bn_flamegraph_recorded *out, bn_recording *recording,
+bn_status bn_flamegraph_resolve(bn_stacks *out, bn_recording *recording,
                                 const struct bn_symbols_options *options,
-                                const struct bn_resolve_options *how, bn_error *err)
+                                const struct bn_resolve_options *how, struct bn_stack_quality *quality,
+                                bn_error *err)
 {
     bn_symbols *symbols = NULL;
     BN_TRY(bn_symbols_open(&symbols, recording, options, err));
     bn_status status = recording->n_dumps > 0 ? bn_symbols_unwind(symbols, recording, err) : BN_OK;
-    if (status == BN_OK) status = bn_resolve(out->stacks, recording, symbols, how, &out->quality, err);
-    struct bn_symbols_counts counts = bn_symbols_counts(symbols);
-    out->symbols.addresses += counts.addresses;
-    out->symbols.unknown += counts.unknown;
-    out->symbols.other_builds += counts.other_builds;
+    if (status == BN_OK) status = bn_resolve(out, recording, symbols, how, quality, err);
     bn_symbols_close(symbols);
     return status;
 }
@@ -145,7 +135,8 @@ struct job {
     int fds[3];
     bn_json *processes;
     double user_s; /* of all runs */
-    struct bn_delivery_sum delivery;
+    struct bn_delivery delivery;
+    struct bn_stack_quality quality;
     struct bn_busy before;
 };
 
@@ -168,24 +159,24 @@ static void put_process(bn_json *list, const struct bn_process *process)
     bn_json_put_u64(o, "peak_rss_bytes", (uint64_t)process->usage.ru_maxrss * 1024);
 }
 
-static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, size_t run, bn_error *err)
+static bn_status run_once(struct job *job, bn_stacks *out, size_t run, bn_error *err)
 {
     bn_recording recording = {0};
     struct bn_process process;
     char text[64];
-    if (run > 0) BN_TRY(bn_stacks_add_run(out->stacks, err));
+    if (run > 0) BN_TRY(bn_stacks_add_run(out, err));
     bn_status status = bn_record_program(&recording, &process, &job->options, job->argv, job->fds, err);
     if (status == BN_OK) {
         put_process(job->processes, &process);
         job->user_s += seconds(process.usage.ru_utime);
-        bn_delivery_add(&job->delivery, &recording);
+        bn_delivery_add(&job->delivery, &recording.delivery);
         /* What was chosen for the first run is kept, so that all are recorded alike. */
         job->options.tier = (int)recording.delivery.tier;
         bn_process_describe(text, sizeof text, &process);
         if (process.end != BN_PROCESS_EXITED || process.code != 0)
             bn_report_warning("%.200s %s", job->argv[0], text);
         const struct bn_resolve_options how = {.first_run = run};
-        status = bn_flamegraph_resolve(out, &recording, &job->symbol_options, &how, err);
+        status = bn_flamegraph_resolve(out, &recording, &job->symbol_options, &how, &job->quality, err);
     }
     bn_recording_release(&recording);
     return status;
@@ -194,30 +185,24 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
 /* Time of which there are no samples, though none were lost: the way of sampling did not see it. */
 static void warn_of_gaps(const struct job *job)
 {
-    const struct bn_delivery *d = &job->delivery.delivery;
+    const struct bn_delivery *d = &job->delivery;
     double ran = d->system && d->cpu_known ? (double)d->cpu_ns : job->user_s * 1e9;
-    if (d->kind != BN_RECORD_CPU || ran < LEAST_NS || job->delivery.weight >= LEAST_SHARE * ran) return;
+    if (d->kind != BN_RECORD_CPU || ran < LEAST_NS || d->weight >= LEAST_SHARE * ran) return;
     bn_report_warning("only %.0f %% of the processor time was sampled: threads that end before their first "
                       "sample are missing; use a higher --frequency",
-                      100 * job->delivery.weight / ran);
+                      100 * d->weight / ran);
 }
 
-static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
+static bn_status run_all(struct job *job, bn_stacks *out, bn_error *err)
 {
     for (size_t run = 0; run < job->asked->work.runs && !bn_cli_is_interrupted(); run++)
         BN_TRY(run_once(job, out, run, err));
-    bn_flamegraph_warn(&job->delivery.delivery);
-    bn_flamegraph_put_others(out->stacks->about, &job->before);
+    bn_flamegraph_warn(&job->delivery);
+    bn_flamegraph_put_others(out->about, &job->before);
     warn_of_gaps(job);
-    return BN_OK;
-}
-
-static bn_status put_about(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
-{
-    bn_json *about = out->stacks->about;
-    bn_delivery_put(about, &job->delivery);
-    bn_stack_quality_put(about, &out->quality, &out->symbols);
-    return bn_fingerprint_put(about, err);
+    bn_delivery_put(out->about, &job->delivery);
+    bn_stack_quality_put(out->about, &job->quality);
+    return bn_fingerprint_put(out->about, err);
 }
 
 /* Its standard input is ours, except for several runs, or from a terminal, which a process
@@ -246,25 +231,22 @@ static void begin_about(struct job *job, bn_json *about)
     job->processes = bn_json_put_array(about, "processes");
 }
 
-static bn_status record_program(struct bn_flamegraph_recorded *out, const struct bn_args *args,
-                                const char *const *argv, bn_error *err)
+static bn_status record_program(bn_stacks **out, const struct bn_args *args, const char *const *argv,
+                                bn_error *err)
 {
     struct job job = {.asked = args->fields, .argv = argv};
     int opened = -1;
-    *out = (struct bn_flamegraph_recorded){0};
     bn_flamegraph_read_sampler(&job.options, &job.symbol_options, job.asked);
     BN_TRY(choose_fds(&job, &opened, err));
     bn_cli_catch_interrupt();
     job.options.cancelled = bn_cli_is_interrupted;
-    bn_status status = bn_stacks_open(&out->stacks, "ns", bn_record_kind_name(job.options.kind), err);
+    bn_status status = bn_stacks_open(out, "ns", bn_record_kind_name(job.options.kind), err);
     if (status == BN_OK) {
-        begin_about(&job, out->stacks->about);
-        status = run_all(&job, out, err);
+        begin_about(&job, (*out)->about);
+        status = run_all(&job, *out, err);
     }
-    if (status == BN_OK) status = put_about(&job, out, err);
     if (opened >= 0) close(opened);
-    if (status != BN_OK) bn_flamegraph_recorded_release(out);
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 /* ---- what is written ---- */
@@ -276,14 +258,11 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
     for (size_t i = 0; i < outputs->n; i++) {
         const char *path = outputs->list[i];
         enum bn_stacks_format format = bn_stacks_format_by_name(path);
-        if (format != BN_STACKS_NO_FORMAT) {
-            BN_TRY(bn_flamegraph_check_callers(args, format, err));
-            BN_TRY(bn_file_check_output(path, err));
-            continue;
-        }
-        bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", path);
-        bn_error_hint(err, "use .json, and bn-flamegraph export for other formats");
-        return BN_ERR_ARG;
+        if (format == BN_STACKS_NO_FORMAT)
+            return bn_hint(bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", path), err,
+                           "use .json, and bn-flamegraph export for other formats");
+        BN_TRY(bn_flamegraph_check_callers(args, format, err));
+        BN_TRY(bn_file_check_output(path, err));
     }
     return BN_OK;
 }
@@ -324,13 +303,11 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
 /* Warns when timers deliver fewer samples than requested: they fire at kernel ticks. */
 static void warn_of_rate(const bn_json *sampler)
 {
-    const char *tier = "";
-    double asked = 0, came = 0, samples = 0;
-    (void)bn_json_string(bn_json_get(sampler, "tier"), &tier);
-    if (strcmp(tier, bn_record_tier_name(BN_RECORD_TIMER)) != 0) return;
-    if (!bn_json_number(bn_json_get(sampler, "asked_period_ns"), &asked) || !(asked > 0) ||
-        !bn_json_number(bn_json_get(sampler, "delivered_period_ns"), &came) ||
-        !bn_json_number(bn_json_get(sampler, "samples"), &samples) || came < LEAST_OF_ASKED * asked)
+    double asked = bn_json_number_of(sampler, "asked_period_ns"),
+           samples = bn_json_number_of(sampler, "samples"),
+           came = bn_json_number_of(sampler, "delivered_period_ns"); /* NaN when it is not known */
+    if (!bn_json_text_is(sampler, "tier", bn_record_tier_name(BN_RECORD_TIMER)) ||
+        !(came >= LEAST_OF_ASKED * asked))
         return;
     bn_report_warning(
         "got %.0f of %.0f samples: timers fire at kernel ticks, about 250 a second on most machines", samples,
@@ -340,9 +317,7 @@ static void warn_of_rate(const bn_json *sampler)
 /* Incomplete stacks look like functions without callers. */
 static void warn_of_quality(const struct bn_flamegraph_options *o, const bn_json *quality)
 {
-    double rooted = 1, cut = 0;
-    (void)bn_json_number(bn_json_get(quality, "rooted_share"), &rooted);
-    (void)bn_json_number(bn_json_get(quality, "cut_share"), &cut);
+    double rooted = bn_json_number_of(quality, "rooted_share"), cut = bn_json_number_of(quality, "cut_share");
     if (1 - rooted > MOST_POOR)
         bn_report_warning("%.0f %% of the stacks are incomplete: %s", 100 * (1 - rooted),
                           o->unwind != UNWIND_AUTO
@@ -412,11 +387,11 @@ static void put_own_command(struct bn_buf *out, const char *const *argv)
 
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
 {
-    struct bn_flamegraph_recorded recorded = {0};
+    bn_stacks *stacks = NULL;
     bool write = false;
     BN_TRY(check_outputs(args, err));
-    bn_status status = args->n_operands > 0 ? record_program(&recorded, args, args->operands, err)
-                                            : bn_flamegraph_record_model(&recorded, args, err);
+    bn_status status = args->n_operands > 0 ? record_program(&stacks, args, args->operands, err)
+                                            : bn_flamegraph_record_model(&stacks, args, err);
     if (status == BN_ERR_UNSUPPORTED) {
         struct bn_buf own = {.max = 4096};
         explain(args);
@@ -431,9 +406,9 @@ bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
                 : "bn-flamegraph doctor shows what changes that");
         bn_buf_release(&own);
     }
-    if (status == BN_OK) judge(args, recorded.stacks, &write);
-    if (status == BN_OK && write) status = write_all(args, recorded.stacks, err);
-    bn_flamegraph_recorded_release(&recorded);
+    if (status == BN_OK) judge(args, stacks, &write);
+    if (status == BN_OK && write) status = write_all(args, stacks, err);
+    bn_stacks_close(stacks);
     if (status == BN_OK && bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     return status;
 }

@@ -152,11 +152,9 @@ bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err)
     } else if (o->output != NULL && strcmp(o->output, "-") != 0) {
         enum bn_stacks_format named = bn_stacks_format_by_name(o->output);
         if (named < BN_STACKS_FORMATS) format = named;
-        if (named == BN_STACKS_NO_FORMAT) {
-            bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", o->output);
-            bn_error_hint(err, "use --format");
-            return BN_ERR_ARG;
-        }
+        if (named == BN_STACKS_NO_FORMAT)
+            return bn_hint(bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", o->output), err,
+                           "use --format");
     }
     return write_as(format, args, err);
 }

@@ -352,9 +352,8 @@ static bn_status find_measured(const bn_stacks **measured, const bn_stacks *stac
     bool itself = strcmp(stacks->what, "bricks") == 0;
     *measured = itself ? stacks : stacks->measured;
     if (*measured != NULL) return BN_OK;
-    bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times");
-    bn_error_hint(err, "bn-flamegraph record without a program, or bn-run --profile, measures them");
-    return BN_ERR_NOT_FOUND;
+    return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times"), err,
+                   "bn-flamegraph record without a program, or bn-run --profile, measures them");
 }
 
 /* The measured times as a tree, and the comparison. */

@@ -20,7 +20,6 @@
 #include "infer/session.h"
 #include "lab/host/meters.h"
 #include "lab/profile/document.h"
-#include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
@@ -242,12 +241,11 @@ static bn_status warm_up(struct work *w, bn_error *err)
     uint64_t room = bn_prof_room_for(bn_model_hparams(w->model), w->asked->level, passes_of(w),
                                      w->n_prompt + w->asked->n_predict);
     uint64_t most = MAX_EVENTS / (w->n_threads * (uint64_t)w->asked->runs);
-    if (w->asked->level != BN_PROF_OFF && room > most) {
-        bn_fail(err, BN_ERR_LIMIT, "a generation may record %llu events per thread; the limit is %llu",
-                (unsigned long long)room, (unsigned long long)most);
-        bn_error_hint(err, "fewer tokens (-n), fewer --runs, or a lower --level");
-        return BN_ERR_LIMIT;
-    }
+    if (w->asked->level != BN_PROF_OFF && room > most)
+        return bn_hint(bn_fail(err, BN_ERR_LIMIT,
+                               "a generation may record %llu events per thread; the limit is %llu",
+                               (unsigned long long)room, (unsigned long long)most),
+                       err, "fewer tokens (-n), fewer --runs, or a lower --level");
     for (unsigned i = 0; i < WARM_UPS && (i == 0 || least < LONG_NS); i++) {
         BN_TRY(generate(w, NULL, err));
         if (w->generation_cpu_ns < least) least = w->generation_cpu_ns;
@@ -535,39 +533,38 @@ static void put_workload(bn_json *about, const struct work *w)
             full, w->n_runs);
 }
 
-static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct work *work, bn_recording *recording,
+static bn_status make_stacks(bn_stacks **out, struct work *work, bn_recording *recording,
                              const struct bn_symbols_options *symbols, bn_error *err)
 {
     enum bn_record_kind kind = recording->delivery.kind;
     BN_TRY(open_clocks(work, err));
-    BN_TRY(bn_stacks_open(&out->stacks, "ns", bn_record_kind_name(kind), err));
+    struct bn_stack_quality quality = {0};
+    BN_TRY(bn_stacks_open(out, "ns", bn_record_kind_name(kind), err));
     for (size_t i = 1; i < work->n_runs; i++)
-        BN_TRY(bn_stacks_add_run(out->stacks, err));
-    bn_json *about = out->stacks->about;
+        BN_TRY(bn_stacks_add_run(*out, err));
+    bn_json *about = (*out)->about;
     bn_flamegraph_put_origin(about);
     bn_cli_put_model(about, work->args);
     put_workload(about, work);
     put_phases(about, work);
     put_reads(about, work);
     bn_flamegraph_put_others(about, &work->before);
-    bn_recording_put(about, recording);
+    bn_delivery_put(about, &recording->delivery);
     BN_TRY(bn_fingerprint_put(about, err));
     const struct bn_resolve_options how = {
         .windows = work->windows, .n_windows = work->n_runs, .tag = tag, .user = work};
-    BN_TRY(bn_flamegraph_resolve(out, recording, symbols, &how, err));
-    bn_stack_quality_put(about, &out->quality, &out->symbols);
-    return compare(out->stacks, work, err);
+    BN_TRY(bn_flamegraph_resolve(*out, recording, symbols, &how, &quality, err));
+    bn_stack_quality_put(about, &quality);
+    return compare(*out, work, err);
 }
 
-bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const struct bn_args *args,
-                                     bn_error *err)
+bn_status bn_flamegraph_record_model(bn_stacks **out, const struct bn_args *args, bn_error *err)
 {
     struct bn_record_options options;
     struct bn_symbols_options symbols;
     bn_recording recording = {0};
     bn_recorder *recorder = NULL;
     struct work work = {0};
-    *out = (struct bn_flamegraph_recorded){0};
     bn_flamegraph_read_sampler(&options, &symbols, args->fields);
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = open_work(&work, args, options.period_ns, err);
@@ -579,6 +576,5 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     bn_recorder_close(recorder);
     bn_recording_release(&recording);
     close_work(&work);
-    if (status != BN_OK) bn_flamegraph_recorded_release(out);
-    return status;
+    return bn_stacks_keep(out, status);
 }

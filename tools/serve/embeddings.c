@@ -163,18 +163,6 @@ bool bn_embed_advance(struct bn_job *job)
 
 /* ---- the answer ---- */
 
-static void put_vector(struct bn_buf *out, const struct bn_embed *e, size_t i)
-{
-    const float *x = e->vectors + i * e->n_embd;
-    if (!e->base64) {
-        bn_number_put_f32s(out, x, e->n_embd);
-        return;
-    }
-    bn_buf_putc(out, '"');
-    bn_base64_encode(out, x, e->n_embd * sizeof *x); /* every target is little endian */
-    bn_buf_putc(out, '"');
-}
-
 void bn_embed_answer(struct bn_job *job)
 {
     const struct bn_embed *e = job->embed;
@@ -183,7 +171,14 @@ void bn_embed_answer(struct bn_job *job)
     bn_buf_puts(out, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < job->n_prompts; i++) {
         bn_buf_printf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i > 0 ? "," : "", i);
-        put_vector(out, e, i);
+        const float *vector = e->vectors + i * e->n_embd;
+        if (e->base64) {
+            bn_buf_putc(out, '"');
+            bn_base64_encode(out, vector, e->n_embd * sizeof *vector); /* every target is little endian */
+            bn_buf_putc(out, '"');
+        } else {
+            bn_number_put_f32s(out, vector, e->n_embd);
+        }
         bn_buf_putc(out, '}');
     }
     bn_buf_puts(out, "],\"model\":");

@@ -14,7 +14,7 @@
 #include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/batch/lanes.h"
-#include "tools/cli/live.h"
+#include "tools/cli/default_model.h"
 #include "tools/cli/options.h"
 #include "tools/cli/text.h"
 

@@ -81,7 +81,7 @@ static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_ve
     bn_json_put_u64(line, "index", index);
     bn_json_put_string(line, "file", item->file);
     if (item->line > 0) bn_json_put_u64(line, "line", item->line);
-    bn_json_put_string(line, "verdict", bn_verify_outcome_name(result->outcome));
+    bn_json_put_string(line, "verdict", bn_verify_outcomes[result->outcome].json);
     bn_json_put_bool(line, "verified", result->outcome == BN_OUTCOME_VERIFIED);
     bn_json_put_bool(line, "bound", result->bound);
     bn_json_put_bool(line, "claimable", result->claimable);
@@ -102,7 +102,7 @@ static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_ve
 
 static void put_text(struct bn_buf *out, const char *name, const struct bn_verify_result *result)
 {
-    bn_buf_printf(out, "%s: %s", name, bn_verify_outcome_text(result->outcome));
+    bn_buf_printf(out, "%s: %s", name, bn_verify_outcomes[result->outcome].text);
     if (result->outcome == BN_OUTCOME_VERIFIED)
         bn_buf_printf(out, ", level: %s", result->level);
     else if (result->rule[0] != '\0')

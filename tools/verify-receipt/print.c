@@ -17,18 +17,12 @@ enum bn_verify_outcome bn_verify_outcome(const struct bn_rules_report *report)
                                   : BN_OUTCOME_UNDECIDED;
 }
 
-const char *bn_verify_outcome_name(enum bn_verify_outcome outcome)
-{
-    static const char *const NAMES[] = {"verified", "refused", "undecided", "unbound", "error"};
-    return NAMES[outcome];
-}
-
-const char *bn_verify_outcome_text(enum bn_verify_outcome outcome)
-{
-    static const char *const TEXTS[] = {"verified", "REFUSED", "UNDECIDED",
-                                        "consistent, PROVES NOTHING (bound to no run)", "ERROR"};
-    return TEXTS[outcome];
-}
+const struct bn_verify_outcome_names bn_verify_outcomes[BN_OUTCOME_COUNT] = {
+    {"verified", "verified"},
+    {"refused", "REFUSED"},
+    {"undecided", "UNDECIDED"},
+    {"unbound", "consistent, PROVES NOTHING (bound to no run)"},
+    {"error", "ERROR"}};
 
 /* ---- verify ---- */
 
@@ -52,7 +46,7 @@ static void print_verdict(const struct bn_args *args, const char *path, const st
     char escaped[200];
     bool unbound = report->verified && !report->bound;
     printf("%s: %s, level: %s%s; ", bn_escape(escaped, sizeof escaped, path, strlen(path)),
-           bn_verify_outcome_text(bn_verify_outcome(report)), bn_rules_level(report),
+           bn_verify_outcomes[bn_verify_outcome(report)].text, bn_rules_level(report),
            unbound ? " (unbound: an edit would not be noticed)" : "");
     printf("%zu of %zu rules passed", report->n_passed,
            report->n_passed + report->n_failed + report->n_undecided + report->n_skipped);
@@ -100,7 +94,7 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
     bn_json_put_string(doc, "schema", BN_VERIFY_SCHEMA);
     bn_json_put_string(doc, "file", path);
     bn_json_put_string(doc, "form", FORMS[receipt->form]);
-    bn_json_put_string(doc, "verdict", bn_verify_outcome_name(bn_verify_outcome(report)));
+    bn_json_put_string(doc, "verdict", bn_verify_outcomes[bn_verify_outcome(report)].json);
     bn_json_put_bool(doc, "verified", report->verified);
     bn_json_put_bool(doc, "bound", report->bound);
     bn_json_put_string(doc, "level", bn_rules_level(report));
@@ -143,11 +137,11 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
 
 bn_status bn_verify_rules(struct bn_args *args, bn_error *err)
 {
-    const struct bn_verify_options *o = args->fields;
-    const struct bn_rule *(*at)(size_t i) = o->training ? bn_rules_training_at : bn_rules_at, *rule;
+    size_t n;
+    const struct bn_rule *rule = bn_rules(((const struct bn_verify_options *)args->fields)->training, &n);
     bn_json *doc = bn_json_new_object(), *list = bn_json_put_array(doc, "rules");
     bn_json_put_string(doc, "schema", BN_VERIFY_SCHEMA);
-    for (size_t i = 0; (rule = at(i)) != NULL; i++) {
+    for (const struct bn_rule *end = rule + n; rule < end; rule++) {
         const char *level = bn_rule_level_name(rule->level);
         bn_json *entry = bn_json_add_object(list);
         bn_json_put_string(entry, "id", rule->id);

@@ -28,9 +28,9 @@ static bn_status check_integrity(const struct bn_receipt *receipt, bn_error *err
     bn_receipt_policy_defaults(&policy);
     struct bn_rules_input in = {.receipt = receipt, .policy = &policy, .now_utc = bn_clock_utc()};
     BN_TRY(bn_rules_run(&report, &in, err));
-    for (size_t i = 0; bn_rules_at(i) != NULL; i++)
-        if (bn_rules_at(i)->level == BN_LEVEL_INTEGRITY && report.results[i].verdict == BN_VERDICT_FAIL)
-            return bn_fail(err, BN_ERR_INTEGRITY, "%s: %.200s", bn_rules_at(i)->id, report.results[i].reason);
+    for (size_t i = 0; i < report.n_rules; i++)
+        if (report.rules[i].level == BN_LEVEL_INTEGRITY && report.results[i].verdict == BN_VERDICT_FAIL)
+            return bn_fail(err, BN_ERR_INTEGRITY, "%s: %.200s", report.rules[i].id, report.results[i].reason);
     return BN_OK;
 }
 

@@ -109,9 +109,9 @@ enum bn_verify_outcome {
     BN_OUTCOME_COUNT
 };
 enum bn_verify_outcome bn_verify_outcome(const struct bn_rules_report *report);
-/* For JSON, and for people. */
-const char *bn_verify_outcome_name(enum bn_verify_outcome outcome);
-const char *bn_verify_outcome_text(enum bn_verify_outcome outcome);
+extern const struct bn_verify_outcome_names {
+    const char *json, *text; /* for people */
+} bn_verify_outcomes[BN_OUTCOME_COUNT];
 BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *path,
                                         const struct bn_receipt *receipt,
                                         const struct bn_rules_report *report, bn_error *err);

@@ -91,18 +91,18 @@ static inline const char *failures(const struct bn_rules_report *report)
 {
     static char list[512];
     list[0] = '\0';
-    for (size_t i = 0; bn_rules_at(i) != NULL; i++)
+    for (size_t i = 0; i < report->n_rules; i++)
         if (report->results[i].verdict == BN_VERDICT_FAIL) {
             size_t n = strlen(list);
-            snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? "," : "", bn_rules_at(i)->id);
+            snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? "," : "", report->rules[i].id);
         }
     return list;
 }
 
 static inline const char *reason_of(const struct bn_rules_report *report, const char *id)
 {
-    for (size_t i = 0; bn_rules_at(i) != NULL; i++)
-        if (strcmp(bn_rules_at(i)->id, id) == 0) return report->results[i].reason;
+    for (size_t i = 0; i < report->n_rules; i++)
+        if (strcmp(report->rules[i].id, id) == 0) return report->results[i].reason;
     return "";
 }
 

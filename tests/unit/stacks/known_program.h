@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "lab/symbols/object.h"
-#include "lab/symbols/resolve.h"
+#include "lab/symbols/symbols.h"
 #include "tests/symbols/chain.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/stacks/stacks_child.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * lab/stacks/fingerprint.h: each fact changes the fingerprint, other members do not, and recordings of different
+ * lab/stacks/fingerprint.c: each fact changes the fingerprint, other members do not, and recordings of different
  * things are told apart by name.
  */
-#include "lab/stacks/fingerprint.h"
+#include "lab/stacks/stacks.h"
 #include "tests/unit/status.h"
 
 static const char ABOUT[] =

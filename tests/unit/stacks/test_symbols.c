@@ -424,12 +424,11 @@ TEST(samples_become_stacks)
     assert_int_equal(quality.cut + quality.unwound, 0);
 
     bn_json *document = bn_json_new_object();
-    struct bn_symbols_counts counts = bn_symbols_counts(symbols), none = {0};
     double share;
-    bn_stack_quality_put(document, &quality, &counts);
+    bn_stack_quality_put(document, &quality);
     assert_true(bn_json_number(bn_json_path(document, "quality.rooted_share"), &share));
     assert_true(share == 5.0 / 7.0);
-    bn_stack_quality_put(document, &(struct bn_stack_quality){0}, &none);
+    bn_stack_quality_put(document, &(struct bn_stack_quality){0});
     assert_int_equal(bn_json_kind(bn_json_path(document, "quality.rooted_share")), BN_JSON_NULL);
     assert_non_null(bn_json_path(document, "quality.unavailable.rooted_share"));
     bn_json_free(document);

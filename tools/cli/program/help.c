@@ -15,11 +15,6 @@
 
 /* ---- wrapping ---- */
 
-static void pad(FILE *out, size_t n)
-{
-    fprintf(out, "%*s", (int)n, "");
-}
-
 /* Columns of n bytes of UTF-8: everything but continuation bytes. */
 static size_t columns_of(const char *text, size_t n)
 {
@@ -34,8 +29,7 @@ void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t 
     bool fresh = true; /* nothing is on this line yet */
     for (const char *c = text; *c != '\0';) {
         if (c[0] == '\n' && c[1] == '\n') {
-            fputs("\n\n", out);
-            pad(out, indent);
+            fprintf(out, "\n\n%*s", (int)indent, "");
             at = indent;
             fresh = true;
             c += 2;
@@ -47,8 +41,7 @@ void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t 
         }
         size_t n = strcspn(c, " \n"), width = columns_of(c, n);
         if (!fresh && at + 1 + width > columns) {
-            fputc('\n', out);
-            pad(out, indent);
+            fprintf(out, "\n%*s", (int)indent, "");
             at = indent;
             fresh = true;
         }
@@ -70,7 +63,7 @@ static void put_row(FILE *out, const char *word, const char *text, size_t column
         fputc('\n', out);
         width = 0;
     }
-    pad(out, HELP_COLUMN - width);
+    fprintf(out, "%*s", (int)(HELP_COLUMN - width), "");
     bn_help_wrap(out, text, HELP_COLUMN, HELP_COLUMN, columns);
 }
 

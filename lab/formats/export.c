@@ -1,12 +1,145 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile for pprof: the message Profile of its profile.proto, written field by field. Weights are integers whose
- * sum is the rounded sum.
+ * Formats of other programs that are only written: Chrome's trace events, speedscope, pprof.
  */
 #include "base/error.h"
 #include "lab/formats/formats.h"
 
-/* ---- protocol buffers ---- */
+/* ---- trace events ----
+ *
+ * Chrome's trace events, for Perfetto and chrome://tracing: each run is a thread, each call path a complete
+ * event ("X") as long as its weight, inside its caller's. The times of samples are not known, so siblings
+ * follow each other in order, and the self time of a frame follows its callees. Times are in microseconds;
+ * a weight in another unit takes one microsecond per unit. */
+
+static void put_event(struct bn_buf *out, size_t run, const char *name, const char *category, double begin,
+                      double weight)
+{
+    bn_buf_printf(out, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%zu,\"cat\":\"%s\",\"ts\":", run + 1, category);
+    bn_json_write_number(out, begin);
+    bn_buf_puts(out, ",\"dur\":");
+    bn_json_write_number(out, weight);
+    bn_buf_puts(out, ",\"name\":");
+    bn_json_write_string(out, name);
+    bn_buf_putc(out, '}');
+}
+
+static void put_run(const bn_stacks *s, size_t run, double *totals, double *next, struct bn_buf *out)
+{
+    double scale = strcmp(s->unit, "ns") == 0 ? 1e3 : 1;
+    bn_stacks_totals(s, run, totals);
+    bn_buf_printf(
+        out,
+        "%s\n{\"ph\":\"M\",\"pid\":1,\"tid\":%zu,\"name\":\"thread_name\",\"args\":{\"name\":\"run %zu\"}}",
+        run > 0 ? "," : "", run + 1, run + 1);
+    put_event(out, run, "all", "all", 0, totals[BN_STACKS_ROOT] / scale);
+    next[BN_STACKS_ROOT] = 0;
+    for (uint32_t i = 1; i < s->n_nodes; i++) {
+        const struct bn_frame *f = bn_stacks_frame(s, i);
+        double begin = next[s->nodes[i].parent];
+        next[i] = begin;
+        next[s->nodes[i].parent] += totals[i];
+        if (totals[i] != 0)
+            put_event(out, run, f->name, bn_frame_kind_name(f->kind), begin / scale, totals[i] / scale);
+    }
+}
+
+bn_status bn_formats_write_chrome(const bn_stacks *s, struct bn_buf *out, bn_error *err)
+{
+    double *totals = bn_alloc(s->n_nodes, sizeof *totals), *next = bn_alloc(s->n_nodes, sizeof *next);
+    bn_status status = totals == NULL || next == NULL ? bn_nomem(err) : BN_OK;
+    if (status == BN_OK) {
+        bn_buf_printf(out,
+                      "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"unit\":\"%s\",\"what\":\"%s\"},"
+                      "\"traceEvents\":[",
+                      s->unit, s->what);
+        for (size_t run = 0; run < s->n_runs; run++)
+            put_run(s, run, totals, next, out);
+        bn_buf_puts(out, "\n]}\n");
+        status = bn_buf_check(out, err);
+    }
+    bn_free(totals);
+    bn_free(next);
+    return status;
+}
+
+/* ---- speedscope ----
+ *
+ * For speedscope (https://www.speedscope.app/file-format-schema.json): a list of frames, and a profile that is
+ * "sampled", with a list of frames and a weight for each call path. */
+
+static void write_frame(struct bn_buf *out, const struct bn_frame *f)
+{
+    bn_buf_puts(out, "{\"name\":");
+    bn_json_write_string(out, f->name);
+    if (f->file[0] != '\0') {
+        bn_buf_puts(out, ",\"file\":");
+        bn_json_write_string(out, f->file);
+    }
+    if (f->line != 0) bn_buf_printf(out, ",\"line\":%u", f->line);
+    bn_buf_putc(out, '}');
+}
+
+static void write_path(struct bn_buf *out, const bn_stacks *s, uint32_t node)
+{
+    uint32_t path[BN_STACKS_MAX_DEPTH];
+    size_t depth = s->nodes[node].depth;
+    for (size_t i = depth; i-- > 0; node = s->nodes[node].parent)
+        path[i] = s->nodes[node].frame;
+    bn_buf_putc(out, '[');
+    for (size_t i = 0; i < depth; i++)
+        bn_buf_printf(out, "%s%u", i > 0 ? "," : "", path[i]);
+    bn_buf_putc(out, ']');
+}
+
+/* Of each call path that has a weight: its frames, or the weight. */
+static void write_list(struct bn_buf *out, const bn_stacks *s, const char *name, bool weights)
+{
+    bool first = true;
+    bn_buf_printf(out, ",\n\"%s\":[", name);
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        if (s->runs[0].self[i] == 0) continue;
+        bn_buf_puts(out, first ? "" : ",");
+        first = false;
+        if (weights)
+            bn_json_write_number(out, s->runs[0].self[i]);
+        else
+            write_path(out, s, i);
+    }
+    bn_buf_putc(out, ']');
+}
+
+bn_status bn_formats_write_speedscope(const bn_stacks *s, struct bn_buf *out, bn_error *err)
+{
+    bool ns = strcmp(s->unit, "ns") == 0, bytes = strcmp(s->unit, "bytes") == 0;
+    double whole = 0;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        whole += s->runs[0].self[i];
+    bn_buf_puts(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
+                     "\"exporter\":\"bn-flamegraph\",\"name\":\"bn-flamegraph\",\"activeProfileIndex\":0,"
+                     "\"shared\":{\"frames\":[");
+    for (size_t i = 0; i < s->n_frames; i++) {
+        bn_buf_puts(out, i > 0 ? ",\n" : "\n");
+        write_frame(out, &s->frames[i]);
+    }
+    bn_buf_printf(out,
+                  "]},\n\"profiles\":[{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"startValue\":0,"
+                  "\"endValue\":",
+                  s->what[0] != '\0' ? s->what : s->unit,
+                  ns      ? "nanoseconds"
+                  : bytes ? "bytes"
+                          : "none");
+    bn_json_write_number(out, whole);
+    write_list(out, s, "samples", false);
+    write_list(out, s, "weights", true);
+    bn_buf_puts(out, "}]}\n");
+    return bn_buf_check(out, err);
+}
+
+/* ---- pprof ----
+ *
+ * A profile for pprof: the message Profile of its profile.proto, written field by field. Weights are integers whose
+ * sum is the rounded sum. */
 
 static void put_varint(struct bn_buf *out, uint64_t value)
 {
@@ -37,8 +170,6 @@ static void put_message(struct bn_buf *out, unsigned field, struct bn_buf *inner
     put_bytes(out, field, inner->data != NULL ? inner->data : "", inner->len);
     inner->len = 0;
 }
-
-/* ---- the profile ---- */
 
 enum {
     PROFILE_SAMPLE_TYPE = 1,
