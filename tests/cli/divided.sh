@@ -79,8 +79,6 @@ says 2 'a wrong option is one error' 'unknown option' mpi 2 "$run" -m "$model" -
 says 3 'so is a model that does not exist' 'no such file|No such file' mpi 2 "$run" -m "$tmp/none.gguf" -p 'ROMEO:'
 refused='error: mpirun started 2 copies, and .* does not divide its work'
 says 2 'bn-serve is one process' "bn-serve: $refused" mpi 2 "$out/bn-serve" -m "$model" --port 0
-says 2 'so is bn-bench run' "bn-bench: $refused" mpi 2 "$out/bn-bench" run -n 2 -r 1
-says 2 'and bn-bench train' "bn-bench: $refused" mpi 2 "$out/bn-bench" train --context 32
 says 2 'a command of a program that divides others, too' "bn-run: $refused" mpi 2 "$out/bn-run" tokenize -p a
 says 2 'a single receipt' "bn-verify-receipt: $refused" mpi 2 "$out/bn-verify-receipt" fixtures/receipts/statement.json
 says 0 'one copy divides nothing' '^[0-9]' mpi 1 "$out/bn-run" tokenize --ids -p a
