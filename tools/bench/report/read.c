@@ -13,26 +13,9 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
 
-/* ---- lists ---- */
-
-/* Appends a zeroed element of `each` bytes to a list of *n elements and returns the list; *element is the new
- * element, NULL without memory. */
-static void *append(void *list, size_t *n, size_t each, void **element)
-{
-    bool full = *n == 0 || (*n >= 8 && (*n & (*n - 1)) == 0);
-    *element = NULL;
-    if (full) {
-        void *grown = bn_realloc(list, *n == 0 ? 8 : *n * 2, each);
-        if (grown == NULL) return list;
-        list = grown;
-    }
-    *element = (char *)list + *n * each;
-    memset(*element, 0, each);
-    (*n)++;
-    return list;
-}
-
-#define APPEND(r, name) ((r)->name = append((r)->name, &(r)->n_##name, sizeof *(r)->name, &element), element)
+/* Makes room for another element of a list of the report. */
+#define ROOM_FOR_ONE(r, list) \
+    bn_array_grow(&(r)->list, &(r)->room_of_##list, (r)->n_##list + 1, sizeof *(r)->list, err)
 
 /* ---- a document of measurements ---- */
 
@@ -70,11 +53,10 @@ static bn_status read_figures(struct bn_report_series *r, bn_error *err)
 
 static bn_status read_series(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
-    void *element;
     BN_TRY(bn_series_read(&source->series, source->doc, err));
     for (size_t i = 0; i < source->series.n; i++) {
-        struct bn_report_series *s = APPEND(r, series);
-        if (s == NULL) return bn_nomem(err);
+        BN_TRY(ROOM_FOR_ONE(r, series));
+        struct bn_report_series *s = &r->series[r->n_series++];
         s->s = &source->series.list[i];
         s->source = source;
         BN_TRY(read_figures(s, err));
@@ -84,11 +66,10 @@ static bn_status read_series(struct bn_report *r, struct bn_report_source *sourc
 
 static bn_status read_comparisons(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
-    void *element;
     const bn_json *list = bn_json_get(source->doc, "comparisons");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        struct bn_comparison *c = APPEND(r, comparisons);
-        if (c == NULL) return bn_nomem(err);
+        BN_TRY(ROOM_FOR_ONE(r, comparisons));
+        struct bn_comparison *c = &r->comparisons[r->n_comparisons++];
         BN_TRY(bn_comparison_read(c, e, err));
         if (r->n_sources > 1) c->document = source->label;
     }
@@ -98,7 +79,6 @@ static bn_status read_comparisons(struct bn_report *r, const struct bn_report_so
 /* Kernels: tests that count the bytes of a call, and have a series of its times. */
 static bn_status read_points(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
-    void *element;
     const bn_json *tests = bn_json_get(source->doc, "tests");
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *times = &r->series[i];
@@ -106,8 +86,8 @@ static bn_status read_points(struct bn_report *r, const struct bn_report_source 
         if (times->source != source || strcmp(times->s->metric, "ns_per_call") != 0 ||
             bn_json_text_of(e, "kernel")[0] == '\0' || !(bn_json_number_of(e, "bytes") > 0))
             continue;
-        struct bn_report_point *p = APPEND(r, points);
-        if (p == NULL) return bn_nomem(err);
+        BN_TRY(ROOM_FOR_ONE(r, points));
+        struct bn_report_point *p = &r->points[r->n_points++];
         double ns = times->figure[BN_FIGURE_MEDIAN];
         *p = (struct bn_report_point){.source = source,
                                       .kernel = bn_json_text_of(e, "kernel"),
@@ -152,14 +132,13 @@ static bn_status read_profile(struct bn_report *r, struct bn_report_source *sour
     const bn_json *threads = bn_json_path(source->doc, "profile.summary.threads");
     size_t first = r->n_bricks;
     double all = 0;
-    void *element;
     if (bn_json_kind(list) != BN_JSON_ARRAY || bn_json_kind(threads) != BN_JSON_ARRAY)
         return bn_fail(err, BN_ERR_FORMAT, "the profile has no summary of bricks and threads");
     for (bool rest = false; !rest; e = bn_json_next(e)) {
         rest = e == NULL;
         if (!rest && bn_json_count_of(e, "count") == 0) continue;
-        struct bn_report_brick *b = APPEND(r, bricks);
-        if (b == NULL) return bn_nomem(err);
+        BN_TRY(ROOM_FOR_ONE(r, bricks));
+        struct bn_report_brick *b = &r->bricks[r->n_bricks++];
         *b = (struct bn_report_brick){.source = source,
                                       .name = rest ? "unattributed" : bn_json_text_of(e, "name"),
                                       .category = bn_json_text_of(e, "category"),
@@ -184,13 +163,12 @@ static bn_status read_profile(struct bn_report *r, struct bn_report_source *sour
 
 static bn_status read_trends(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
-    void *element;
     const bn_json *histories = bn_json_get(source->doc, "histories");
     if (bn_json_size(histories) == 0)
         return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: there are no histories");
     for (const bn_json *e = bn_json_first(histories); e != NULL; e = bn_json_next(e)) {
-        struct bn_report_trend *t = APPEND(r, trends);
-        if (t == NULL) return bn_nomem(err);
+        BN_TRY(ROOM_FOR_ONE(r, trends));
+        struct bn_report_trend *t = &r->trends[r->n_trends++];
         const bn_json *points = bn_json_get(e, "points"), *changes = bn_json_get(e, "changes");
         *t = (struct bn_report_trend){source, e, bn_json_size(points)};
         bool good = t->n > 0;
@@ -212,15 +190,14 @@ static bn_status read_trends(struct bn_report *r, const struct bn_report_source 
 static bn_status read_results(struct bn_report *r, const struct bn_report_source *source, const bn_json *of,
                               bn_error *err)
 {
-    void *element;
     const bn_json *list = bn_json_get(of, "references");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         if (bn_json_text_of(e, "reference")[0] == '\0' || bn_json_text_of(e, "result")[0] == '\0')
             return bn_fail(err, BN_ERR_FORMAT, "a reference has no name or no result");
         /* A bench may compare speeds alone. */
         if (bn_json_text_is(e, "result", "no_data") && bn_json_get(of, "series") != NULL) continue;
-        struct bn_report_result *one = APPEND(r, results);
-        if (one == NULL) return bn_nomem(err);
+        BN_TRY(ROOM_FOR_ONE(r, results));
+        struct bn_report_result *one = &r->results[r->n_results++];
         *one = (struct bn_report_result){source, of, e};
     }
     return BN_OK;
@@ -273,7 +250,6 @@ bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n
 {
     r->sources = bn_alloc(n, sizeof *r->sources);
     if (r->sources == NULL) return bn_nomem(err);
-    memset(r->sources, 0, n * sizeof *r->sources);
     r->n_sources = n;
     for (size_t i = 0; i < n; i++) {
         struct bn_report_source *source = &r->sources[i];

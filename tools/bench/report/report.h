@@ -80,17 +80,17 @@ struct bn_report {
     struct bn_report_source *sources;
     size_t n_sources;
     struct bn_report_series *series;
-    size_t n_series;
+    size_t n_series, room_of_series;
     struct bn_comparison *comparisons;
-    size_t n_comparisons;
+    size_t n_comparisons, room_of_comparisons;
     struct bn_report_point *points;
-    size_t n_points;
+    size_t n_points, room_of_points;
     struct bn_report_brick *bricks;
-    size_t n_bricks;
+    size_t n_bricks, room_of_bricks;
     struct bn_report_trend *trends;
-    size_t n_trends;
+    size_t n_trends, room_of_trends;
     struct bn_report_result *results;
-    size_t n_results;
+    size_t n_results, room_of_results;
 };
 
 /* read.c: reads these files into a zeroed report, which borrows their paths. BN_ERR_FORMAT for a document
