@@ -6,19 +6,25 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tools/bench/train/train.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
+#include "lab/kit/child.h"
+#include "lab/kit/process.h"
 #include "mpi/ranks.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
 
 #define PEAK_NS 20000000u /* for a measurement of the float peak */
 #define TOKENS_PER_THREAD 2048u
+#define SCHEMA "bn.training/1"
+#define WAIT_NS 600000000000u /* for one answer */
 
 const struct bn_option bn_bench_train_options[] = {
     BN_OPTION("shape", "layers, width, feed-forward width [6x256x768]", .arg = "LxWIDTH[xFFN]",
@@ -135,12 +141,96 @@ static bn_status combine(struct job *job, bn_error *err)
         err, "one shape, context, batch and number of threads; a larger --batch, or a smaller --micro-batch");
 }
 
-/* ---- processes ---- */
+/* ---- processes: a line feed asks one for a step, and each of its answers is a line of JSON ---- */
+
+/* The next line of the process. */
+static bn_status read_answer(struct bn_trainee *t, bn_json **out, bn_error *err)
+{
+    struct bn_buf line = {.max = 1u << 20};
+    bn_status status = bn_child_read_line(t->child, &line, bn_clock_ns() + WAIT_NS, err);
+    if (status == BN_OK) status = bn_json_parse(out, line.data, line.len, err);
+    if (status != BN_OK && status != BN_ERR_CANCELLED) bn_error_name(err, "bn-train");
+    bn_buf_release(&line);
+    return status;
+}
+
+/* What the process wrote before it ended: its first line, without "bn-train: error: ". */
+static bn_status refused(struct bn_trainee *t, bn_error *err)
+{
+    const char *text = bn_child_stderr(t->child), *message = strstr(text, "error: ");
+    if (message == NULL) return BN_ERR_MISMATCH;
+    message += strlen("error: ");
+    *err = (bn_error){0};
+    return bn_fail_in(err, BN_ERR_ARG, "bn-train", "%.*s", (int)strcspn(message, "\n"), message);
+}
+
+/* The message of a rank that ends all of them comes from bn-train. */
+static void pass_on(void *user, const char *bytes, size_t n)
+{
+    (void)user;
+    fwrite(bytes, 1, n, stderr);
+}
+
+/* On a rank after the first, this process becomes bn-train, which follows the first one's. */
+static bn_status trainee_start(struct bn_trainee *t, const char *const *argv, bn_error *err)
+{
+    if (bn_ranks_told_index() > 0) {
+        execv(argv[0], (char *const *)(uintptr_t)argv);
+        return bn_fail_errno(err, errno, argv[0], "cannot start");
+    }
+    struct bn_child_options options = {.argv = argv, .cancelled = bn_cli_is_interrupted};
+    if (bn_ranks_told() > 1) options.on_stderr = pass_on;
+    BN_TRY(bn_child_start(&t->child, &options, err));
+    bn_status status = read_answer(t, &t->run, err);
+    if (status == BN_ERR_MISMATCH) return refused(t, err);
+    if (status == BN_OK && !bn_json_text_is(t->run, "schema", SCHEMA))
+        status = bn_fail_in(err, BN_ERR_FORMAT, argv[0], "the schema is '%.40s', expected " SCHEMA,
+                            bn_json_text_of(t->run, "schema"));
+    return status;
+}
+
+static bn_status read_step(struct bn_trainee_step *s, const bn_json *answer, bn_error *err)
+{
+    const struct {
+        const char *name;
+        uint64_t *to;
+    } TIMES[] = {{"ns", &s->ns},
+                 {"forward_ns", &s->forward_ns},
+                 {"backward_ns", &s->backward_ns},
+                 {"reduce_ns", &s->reduce_ns},
+                 {"passes_ns", &s->passes_ns},
+                 {"optimiser_ns", &s->optimiser_ns}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(TIMES); i++)
+        if (!bn_json_u64(bn_json_get(answer, TIMES[i].name), TIMES[i].to))
+            return bn_fail_in(err, BN_ERR_FORMAT, "bn-train", "a step has no %s", TIMES[i].name);
+    s->loss = bn_json_number_of(answer, "loss");
+    s->exchange_bytes = bn_json_number_of(answer, "exchange_bytes");
+    s->exchange_ns = bn_json_number_of(answer, "exchange_ns");
+    return BN_OK;
+}
+
+static bn_status trainee_step(struct bn_trainee *t, struct bn_trainee_step *step, bn_error *err)
+{
+    bn_json *answer = NULL;
+    BN_TRY(bn_child_write(t->child, "\n", 1, bn_clock_ns() + WAIT_NS, err));
+    bn_status status = read_answer(t, &answer, err);
+    if (status == BN_OK) status = read_step(step, answer, err);
+    bn_json_free(answer);
+    return status;
+}
+
+/* Ends it. */
+static bn_status trainee_finish(struct bn_trainee *t, bn_error *err)
+{
+    bn_child_end_input(t->child);
+    BN_TRY(read_answer(t, &t->end, err));
+    return bn_child_finish(t->child, bn_clock_ns() + WAIT_NS, err);
+}
 
 static bn_status start(struct bn_train_result *r, const struct bn_bench_options *o, bn_error *err)
 {
-    char arch[48], group[48], words[9][48];
-    const char *arguments[12] = {arch, group};
+    char program[PATH_MAX], arch[48], group[48], words[9][48];
+    const char *argv[14] = {program, "bench", arch, group};
     const struct bn_named_count NUMBERS[] = {{"layers", r->layers},     {"width", r->width},
                                              {"ffn", r->ffn},           {"vocab", o->vocab},
                                              {"context", r->context},   {"batch", r->batch},
@@ -151,9 +241,12 @@ static bn_status start(struct bn_train_result *r, const struct bn_bench_options 
     for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++) {
         snprintf(words[i], sizeof words[i], "--%s=%llu", NUMBERS[i].name,
                  (unsigned long long)NUMBERS[i].value);
-        arguments[i + 2] = words[i];
+        argv[i + 4] = words[i];
     }
-    BN_TRY(bn_trainee_start(&r->trainee, arguments, err));
+    if (!bn_program_near(program, "", "bn-train"))
+        return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "bn-train is not next to this program"), err,
+                       "install OpenBLAS (Debian: libopenblas-dev), and build again");
+    BN_TRY(trainee_start(&r->trainee, argv, err));
     const bn_json *run = r->trainee.run;
     r->flop = bn_json_number_of(run, "flop_per_token");
     double pairs = 12.0 * r->layers * r->context * bn_json_number_of(run, "settings.heads") *
@@ -197,7 +290,7 @@ static bn_status run_rounds(struct job *job, bn_error *err)
         for (size_t i = 0; i < job->n; i++) {
             struct bn_train_result *r = &job->list[round % 2 == 0 ? i : job->n - 1 - i];
             bn_progress_show(&job->progress, round * job->n + i);
-            BN_TRY(bn_trainee_step(&r->trainee, &r->samples[round].step, err));
+            BN_TRY(trainee_step(&r->trainee, &r->samples[round].step, err));
         }
     }
     return BN_OK;
@@ -255,7 +348,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     status = run_rounds(job, err);
     bn_progress_clear(&job->progress);
     for (size_t i = 0; i < job->n && status == BN_OK; i++)
-        status = bn_trainee_finish(&job->list[i].trainee, err);
+        status = trainee_finish(&job->list[i].trainee, err);
     if (status == BN_OK) status = confirm_peaks(job, err);
     return status == BN_OK ? bn_train_report(&job->h, job->list, job->n, err) : status;
 }
@@ -265,11 +358,14 @@ bn_status bn_bench_train(struct bn_args *args, bn_error *err)
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
     bn_status status = run(job, args, err);
-    for (size_t i = 0; i < job->n; i++)
-        bn_trainee_close(&job->list[i].trainee);
+    for (size_t i = 0; i < job->n; i++) {
+        const struct bn_train_result *r = &job->list[i];
+        bn_child_close(r->trainee.child);
+        bn_json_free(r->trainee.run);
+        bn_json_free(r->trainee.end);
+        bn_free(r->samples);
+    }
     status = bn_harness_finish(&job->h, status, err);
-    for (size_t i = 0; i < job->n; i++)
-        bn_free(job->list[i].samples);
     bn_free(job->list);
     bn_free(job);
     return status;

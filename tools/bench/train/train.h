@@ -9,7 +9,7 @@
 
 #include "tools/bench/harness.h"
 
-/* ---- the process (trainee.c) ---- */
+/* ---- the process ---- */
 
 /* Times of a step. Those of phases are of all threads together; passes and optimiser are by the clock. */
 struct bn_trainee_step {
@@ -22,15 +22,6 @@ struct bn_trainee {
     struct bn_child *child;
     bn_json *run, *end; /* what it said at its start and at its end */
 };
-
-/* Starts bn-train, which is next to this program, with arguments that end with NULL. BN_ERR_UNSUPPORTED when it was not
- * built; BN_ERR_ARG with its message when it refuses the arguments. Released in any case by bn_trainee_close. On a rank
- * after the first, this process becomes that program, which follows the first one's. */
-BN_MUST_CHECK bn_status bn_trainee_start(struct bn_trainee *t, const char *const *arguments, bn_error *err);
-BN_MUST_CHECK bn_status bn_trainee_step(struct bn_trainee *t, struct bn_trainee_step *step, bn_error *err);
-/* Ends it. */
-BN_MUST_CHECK bn_status bn_trainee_finish(struct bn_trainee *t, bn_error *err);
-void bn_trainee_close(struct bn_trainee *t);
 
 /* ---- results (results.c) ---- */
 
