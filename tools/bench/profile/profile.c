@@ -125,10 +125,7 @@ static bn_status work(struct bn_bench_profile *p, bool on, double *ns, bn_error 
     int32_t *next = p->ids;
     size_t n = p->o->n_prompt, n_best = bn_sampler_reach(p->sampler);
     BN_TRY(bn_session_truncate(p->session, 0, err));
-    if (on)
-        p->prof->enabled = true;
-    else
-        p->prof->enabled = false;
+    p->prof->enabled = on;
     uint64_t start = bn_clock_ns();
     if (on) bn_prof_reset_epoch(p->prof);
     for (uint32_t i = 0; i < p->o->n_predict; i++) {

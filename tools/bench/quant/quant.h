@@ -94,7 +94,7 @@ const char *bn_quant_differs(char why[160], const void *op);
 /* A body for bn_harness_time, whose argument is the op. */
 void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
 
-/* ---- quality (quality.c) ---- */
+/* ---- quality (quant.c, perplexity.c) ---- */
 
 struct bn_quality {
     double mse;
@@ -103,9 +103,7 @@ struct bn_quality {
 };
 /* w: the weights, v: the same after quantising; n each. Sums are binary64 in index order. */
 void bn_quality_of(struct bn_quality *out, const float *w, const float *v, size_t n);
-/* Error and bits of every format on one matrix. */
-BN_MUST_CHECK bn_status bn_quant_quality(struct bn_harness *h, struct bn_quant_data *data, bn_error *err);
-/* The perplexity of the model on the text of --text, in each format that it can have (perplexity.c). */
+/* The perplexity of the model on the text of --text, in each format that it can have. */
 BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err);
 
 #endif
