@@ -5,8 +5,7 @@
  */
 #include "tools/bench/bench.h"
 #include "tools/bench/harness.h"
-#include "tools/bench/history/compare.h"
-#include "tools/bench/history/ledgers.h"
+#include "tools/bench/history/history.h"
 #include "tools/cli/programs.h"
 
 static const struct bn_command COMMANDS[] = {

@@ -111,12 +111,4 @@ void bn_ab_commands_release(struct bn_ab_commands *c);
  * other failure is an error. A number that is not found is a missing value. */
 bn_status bn_ab_commands_run(void *commands, struct bn_ab_slot *slot, bn_error *err);
 
-/* The session as text, and as members of a document. */
-void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c);
-BN_MUST_CHECK bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn_ab_commands *c,
-                                  bn_error *err);
-/* The document of bn-bench cmd. BN_ERR_MISMATCH when a run exceeded --timeout, or nothing was measured. */
-BN_MUST_CHECK bn_status bn_ab_put_alone(bn_json *doc, const struct bn_ab_session *s,
-                                        const struct bn_ab_commands *c, bn_error *err);
-
 #endif

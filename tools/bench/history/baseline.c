@@ -7,8 +7,7 @@
 
 #include "base/error.h"
 #include "lab/host/git.h"
-#include "tools/bench/history/compare.h"
-#include "tools/bench/history/ledgers.h"
+#include "tools/bench/history/history.h"
 #include "tools/bench/report/report.h"
 #include "tools/cli/report.h"
 
@@ -355,9 +354,11 @@ static bn_status show_ledger(struct view *v, const struct bn_ledger *l, const ch
     return BN_OK;
 }
 
-static bn_status look(struct bn_args *args, const char *what, bn_error *err)
+/* Without an operand: all of them, as tables. */
+static bn_status look(struct bn_args *args, struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    const struct bn_bench_options *o = args->fields;
+    const char *what = args->n_operands > 1 ? args->operands[1] : NULL;
+    const struct bn_bench_options *o = settings->o;
     bn_json *doc = begin_document(args);
     struct view v = {.args = args, .array = bn_json_put_array(doc, "entries")};
     struct bn_ledgers all = {0};
@@ -444,11 +445,12 @@ bn_status bn_bench_baseline(struct bn_args *args, bn_error *err)
         const char *verb;
         size_t n_operands;
         const char *wants;
-    } VERBS[] = {{"save", 3, "NAME FILE"},
-                 {"list", 1, "no operand"},
-                 {"show", 2, "NAME"},
-                 {"check", 2, "FILE"},
-                 {"promote", 2, "ID"}};
+        bn_status (*run)(struct bn_args *args, struct bn_bench_compare_settings *settings, bn_error *err);
+    } VERBS[] = {{"save", 3, "NAME FILE", save},
+                 {"list", 1, "no operand", look},
+                 {"show", 2, "NAME", look},
+                 {"check", 2, "FILE", check},
+                 {"promote", 2, "ID", promote}};
     struct bn_bench_compare_settings settings;
     size_t verb = 0;
     if (args->n_operands == 0)
@@ -462,16 +464,5 @@ bn_status bn_bench_baseline(struct bn_args *args, bn_error *err)
     if (args->n_operands != VERBS[verb].n_operands)
         return bn_fail(err, BN_ERR_ARG, "baseline %s: expected %s", VERBS[verb].verb, VERBS[verb].wants);
     BN_TRY(bn_bench_compare_read(&settings, args->fields, err));
-    switch (verb) {
-    case 0:
-        return save(args, &settings, err);
-    case 1:
-        return look(args, NULL, err);
-    case 2:
-        return look(args, args->operands[1], err);
-    case 3:
-        return check(args, &settings, err);
-    default:
-        return promote(args, &settings, err);
-    }
+    return VERBS[verb].run(args, &settings, err);
 }

@@ -3,7 +3,7 @@
  * Finds the ledgers of a folder.
  */
 #define _POSIX_C_SOURCE 200809L /* glob */
-#include "tools/bench/history/ledgers.h"
+#include "tools/bench/history/history.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -13,7 +13,7 @@
 #include "lab/stats/changepoint.h"
 #include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
-#include "tools/bench/history/ledgers.h"
+#include "tools/bench/history/history.h"
 #include "tools/bench/report/report.h"
 #include "tools/cli/report.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn-bench compare and baseline: how two documents are compared, printed, and turned into an exit code; and
- * the regression levels, which ab uses too.
+ * the regression levels, which ab uses too. And the ledgers that baseline and trend read.
  */
-#ifndef BN_BENCH_COMPARE_H
-#define BN_BENCH_COMPARE_H
+#ifndef BN_BENCH_HISTORY_H
+#define BN_BENCH_HISTORY_H
 
 #include "lab/history/compare.h"
-#include "lab/history/result.h"
+#include "lab/history/ledger.h"
 #include "tools/bench/bench.h"
 
 struct bn_bench_compare_settings {
@@ -39,5 +39,19 @@ BN_MUST_CHECK bn_status bn_bench_compare_show(struct bn_args *args,
 /* The origin of a result: file, date, commit, machine. */
 void bn_bench_print_origin(const char *side, const char *name, const struct bn_result *result);
 void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result *result);
+
+/* ---- all ledgers of a folder (ledgers.c) ---- */
+
+extern const struct bn_option bn_bench_ledger_options[]; /* --ledger */
+
+/* Zeroed before use; closed in any case. */
+struct bn_ledgers {
+    struct bn_ledger *list;
+    size_t n, room;
+};
+/* Reads the ledgers of a machine and a suite, or of all (NULL), in the order of their names. A missing folder has none. */
+BN_MUST_CHECK bn_status bn_ledgers_open(struct bn_ledgers *all, const char *folder, const char *machine,
+                                        const char *suite, bn_error *err);
+void bn_ledgers_close(struct bn_ledgers *all);
 
 #endif
