@@ -29,7 +29,7 @@ struct bn_yaml {
 BN_MUST_CHECK bn_status bn_yaml_parse(struct bn_yaml *out, const char *text, size_t n, bn_error *err);
 void bn_yaml_release(struct bn_yaml *yaml);
 
-/* ---- what it asks for (keys.c, plan.c) ---- */
+/* ---- what it asks for (plan.c) ---- */
 
 /* What framework.parts can name, as bits of bn_suite_key.parts. */
 enum {
@@ -71,11 +71,6 @@ struct bn_suite_words {
     char **list;
     size_t n, room;
 };
-BN_MUST_CHECK bn_status bn_suite_push(struct bn_suite_words *words, const char *text, bn_error *err);
-/* Pushes --name and its value. */
-BN_MUST_CHECK bn_status bn_suite_push_option(struct bn_suite_words *words, const char *name,
-                                             const char *value, bn_error *err);
-void bn_suite_words_release(struct bn_suite_words *words);
 
 /* DONE: it ran and printed no document with series. SKIPPED: it cannot run here, and its label ends with "?". */
 enum bn_part_state { BN_PART_MEASURED, BN_PART_REUSED, BN_PART_DONE, BN_PART_SKIPPED, BN_PART_FAILED };
@@ -112,13 +107,5 @@ struct bn_suite_plan {
  * line. Released in any case. */
 BN_MUST_CHECK bn_status bn_suite_read(struct bn_suite_plan *plan, const char *path, bn_error *err);
 void bn_suite_release(struct bn_suite_plan *plan);
-/* Checks the values of the file and fills the fields; one warning names all keys that have no effect. */
-BN_MUST_CHECK bn_status bn_suite_fill(struct bn_suite_plan *plan, bn_error *err);
-/* Parses a command line as the program would, into args that it releases before. BN_ERR_FORMAT for one that it would
- * refuse. */
-BN_MUST_CHECK bn_status bn_suite_check(const struct bn_program *program, const struct bn_suite_words *words,
-                                       struct bn_args *args, bn_error *err);
-/* Names the line and the key in an error. Returns the status. */
-bn_status bn_suite_name_line(const struct bn_yaml_value *v, bn_status status, bn_error *err);
 
 #endif
