@@ -17,7 +17,7 @@ $(addprefix $(OUT)/tests/unit/tools/,test_bench test_bench_check test_ab test_su
 
 # The numbers and lines of bn-bench top.
 $(OUT)/tests/unit/tools/test_top: $(call obj,tools/bench/top/frame.c \
-    tools/bench/top/refresh.c tools/bench/top/replay.c tools/bench/top/rows.c)
+    tools/bench/top/refresh.c tools/bench/top/rows.c)
 
 $(OUT)/tests/unit/lab/test_measure: $(call obj,tools/git/*.c)
 

@@ -8,8 +8,6 @@
 
 #include "tools/bench/harness.h"
 
-BN_MUST_CHECK bn_status bn_memory_bandwidth(struct bn_harness *s, bn_error *err);
-BN_MUST_CHECK bn_status bn_memory_latency(struct bn_harness *s, bn_error *err);
 /* Model and session: bytes by purpose, leaks, memory pressure. */
 BN_MUST_CHECK bn_status bn_memory_model(struct bn_harness *s, bn_error *err);
 /* Bytes that the heap holds, in use or free; 0 where the C library does not report it. */

@@ -12,7 +12,7 @@
 
 #include "tools/bench/bench.h"
 
-/* ---- one request (client.c) ---- */
+/* ---- one request ---- */
 
 /* Where requests go. */
 struct bn_target {
@@ -38,10 +38,6 @@ struct bn_client_run {
     size_t n_prompt, n_cached, n_tokens; /* as the usage says */
     char chain[65];                      /* of bn-serve; else the digest of the text */
 };
-/* Sends a request over a connection of its own and reads the answer, until *stop. A failure is one of the run. */
-void bn_client_ask(struct bn_client_run *run, const struct bn_target *target, const struct bn_buf *body,
-                   const atomic_bool *stop);
-
 /* ---- one load ---- */
 
 /* Times in nanoseconds: to the first token; between two tokens; the same while the interrupting prompt came in; the mean of

@@ -109,7 +109,7 @@ BN_MUST_CHECK bn_status bn_top_move(struct bn_top *top, long by, bn_error *err);
 void bn_top_window(struct bn_top_window *out, const struct bn_live_snapshot *now,
                    const struct bn_live_snapshot *before);
 
-/* ---- a recorded profile (replay.c) ---- */
+/* ---- a recorded profile (refresh.c) ---- */
 
 /* BN_ERR_FORMAT when the file is not a bn.profile/1 with passes. */
 BN_MUST_CHECK bn_status bn_top_replay_open(struct bn_top_replay *r, const char *path, bn_error *err);
