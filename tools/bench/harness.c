@@ -31,16 +31,6 @@ bn_status bn_harness_open_model(const struct bn_harness *h, bn_repack repack, bn
     return bn_cli_open_model(out, h->args, &(bn_model_options){.repack = repack}, err);
 }
 
-/* The rows that need the model come last, so it is tried first. */
-static bn_status try_model(const struct bn_harness *h, bool wanted, bn_error *err)
-{
-    bn_model *model = NULL;
-    if (!wanted) return BN_OK;
-    BN_TRY(bn_harness_open_model(h, BN_REPACK_NEVER, &model, err));
-    bn_model_close(model);
-    return BN_OK;
-}
-
 void bn_harness_begin(struct bn_harness *h, struct bn_args *args, const char *command)
 {
     *h = (struct bn_harness){.args = args, .o = args->fields, .matched = true};
@@ -60,9 +50,12 @@ bn_status bn_harness_open(struct bn_harness *h, struct bn_args *args, const char
 {
     /* kernels take only the shapes of a model, and train makes its own. */
     bool opens_model = strcmp(command, "kernels") != 0 && strcmp(command, "train") != 0;
+    bn_model *model = NULL;
     *h = (struct bn_harness){.args = args, .o = args->fields};
     BN_TRY(bn_bench_threads(&h->o->threads, err));
-    BN_TRY(try_model(h, opens_model, err));
+    /* The rows that need the model come last, so it is tried first. */
+    if (opens_model) BN_TRY(bn_harness_open_model(h, BN_REPACK_NEVER, &model, err));
+    bn_model_close(model);
     bn_harness_begin(h, args, command);
     h->matched = false;
     h->min_ns = (uint64_t)(h->o->min_time * 1e9);

@@ -206,12 +206,8 @@ bn_status bn_bench_limits_bound(struct bn_bench_limits *limits, const struct bn_
 
 void bn_bench_bound_put(bn_json *object, const struct bn_bench_bound *bound)
 {
-    if (bound->what != NULL) {
-        bn_json_put_string(object, "limit", bound->what);
-        bn_json_put_number(object, "limit_ns", bound->ns);
-    } else {
-        bn_json_put_unavailable(object, "limit", bound->reason);
-    }
+    bn_json_put_known(object, "limit", bound->what != NULL ? bound->what : "", bound->reason);
+    if (bound->what != NULL) bn_json_put_number(object, "limit_ns", bound->ns);
 }
 
 /* ---- output ---- */

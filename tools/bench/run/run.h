@@ -111,10 +111,9 @@ struct bn_bench_quantity {
 struct bn_bench_target {
     const char *text; /* borrowed */
     const struct bn_bench_quantity *quantity;
-    const char *unit;     /* of the quantity */
     char words[48];       /* that the test must have, too */
     bool least;           /* at least wanted, else at most */
-    double wanted, found; /* in this unit; found is NaN without data */
+    double wanted, found; /* in its unit; found is NaN without data */
     char test[80];        /* the worst test, or the best one; empty without one */
     bool met;             /* by the median, or the quantile */
 };

@@ -101,7 +101,6 @@ bn_status bn_bench_target_read(struct bn_bench_target *t, const char *text, bn_e
         q++;
     if (q == BN_ARRAY_LEN(QUANTITIES)) return unknown(text, err);
     t->quantity = &QUANTITIES[q];
-    t->unit = t->quantity->unit;
     if (n_left - n_name >= sizeof t->words)
         return bn_fail(err, BN_ERR_ARG, "--target '%.60s': the name is too long", text);
     snprintf(t->words, sizeof t->words, "%.*s", (int)(n_left - n_name), text + n_name);
@@ -194,7 +193,7 @@ bn_status bn_bench_targets_judge(struct bn_bench_measurement *m, bn_error *err)
         bn_json_put_finite(o, "found", t->found, "the run has no data for it");
         bn_json_put_number(o, "wanted", t->wanted);
         bn_json_put_string(o, "wanted_at", t->least ? "least" : "most");
-        bn_json_put_string(o, "unit", t->unit);
+        bn_json_put_string(o, "unit", t->quantity->unit);
         bn_json_put_known(o, "test", t->test, "the run has no such test");
         if (!t->met) m->h.args->exit_code = BN_EXIT_NEGATIVE;
     }
@@ -206,7 +205,7 @@ void bn_bench_targets_print(const struct bn_bench_measurement *m)
     for (size_t i = 0; i < m->n_targets; i++) {
         const struct bn_bench_target *t = &m->targets[i];
         char found[BN_UNITS_ROOM], line[320];
-        const char *unit = strcmp(t->unit, "nats/token") == 0 ? "1" : t->unit;
+        const char *unit = strcmp(t->quantity->unit, "nats/token") == 0 ? "1" : t->quantity->unit;
         snprintf(line, sizeof line, "%-6s  %.80s: found %s%s%s", t->met ? "met" : "missed", t->text,
                  isnan(t->found) ? "no data" : bn_units_text(found, t->found, unit),
                  t->test[0] != '\0' ? ", " : "", t->test);
