@@ -12,19 +12,14 @@
 #include "generate/generator.h"
 #include "model/model.h"
 
-struct candidate {
-    float logit;
-    int32_t id;
-};
-
 struct bn_sampler {
     bn_sampler_options options;
     const struct bn_kernels *kernels;
     size_t n_vocab;
-    uint64_t state;         /* of splitmix64 */
-    float *scaled;          /* n_vocab: penalised, over the temperature */
-    float *weight;          /* n_vocab: exp(scaled - best) */
-    struct candidate *heap; /* n_vocab */
+    uint64_t state;     /* of splitmix64 */
+    float *scaled;      /* n_vocab: penalised, over the temperature */
+    float *weight;      /* n_vocab: exp(scaled - best) */
+    bn_candidate *heap; /* n_vocab */
 };
 
 static bn_status check_options(const bn_sampler_options *o, bn_error *err)
@@ -112,14 +107,14 @@ static void penalise(struct bn_sampler *s, const int32_t *recent, size_t n_recen
 }
 
 /* Higher logits first, then lower ids: a total order, so that the heap's shape cannot matter. */
-static bool before(struct candidate a, struct candidate b)
+static bool before(bn_candidate a, bn_candidate b)
 {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-static void sift_down(struct candidate *heap, size_t n, size_t i)
+static void sift_down(bn_candidate *heap, size_t n, size_t i)
 {
-    struct candidate moving = heap[i];
+    bn_candidate moving = heap[i];
     for (;;) {
         size_t child = 2 * i + 1;
         if (child >= n) break;
@@ -133,9 +128,9 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
 
 /* Moves the best of the heap's first *n to its end and shortens it: what was popped is after it, in order.
  */
-static struct candidate pop(struct candidate *heap, size_t *n)
+static bn_candidate pop(bn_candidate *heap, size_t *n)
 {
-    struct candidate best = heap[0];
+    bn_candidate best = heap[0];
     heap[0] = heap[--*n];
     heap[*n] = best;
     sift_down(heap, *n, 0);
@@ -162,7 +157,7 @@ static int32_t draw_best(struct bn_sampler *s, double sum)
 {
     size_t n = s->n_vocab, top_k = s->options.top_k;
     for (size_t i = 0; i < n; i++)
-        s->heap[i] = (struct candidate){s->scaled[i], (int32_t)i};
+        s->heap[i] = (bn_candidate){(int32_t)i, s->scaled[i]};
     for (size_t i = n / 2; i-- > 0;)
         sift_down(s->heap, n, i);
     size_t left = n;
