@@ -76,14 +76,6 @@ void bn_sampler_follow(bn_sampler *s, const bn_sampler *other)
     s->state = other->state;
 }
 
-static size_t argmax(const float *x, size_t n)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    return best;
-}
-
 static double next_unit(struct bn_sampler *s)
 {
     return (double)(bn_splitmix64(&s->state) >> 11) * 0x1p-53;
@@ -199,12 +191,12 @@ size_t bn_sampler_reach(const bn_sampler *s)
 int32_t bn_sampler_next(bn_sampler *s, const float *logits, const int32_t *recent, size_t n_recent)
 {
     const bn_sampler_options *o = &s->options;
-    if (o->temperature <= 0.0f) return (int32_t)argmax(logits, s->n_vocab);
+    if (o->temperature <= 0.0f) return (int32_t)bn_argmax(logits, s->n_vocab);
     memcpy(s->scaled, logits, s->n_vocab * sizeof *logits);
     penalise(s, recent, n_recent);
     for (size_t i = 0; i < s->n_vocab; i++)
         s->scaled[i] /= o->temperature;
-    float best = s->scaled[argmax(s->scaled, s->n_vocab)];
+    float best = s->scaled[bn_argmax(s->scaled, s->n_vocab)];
     for (size_t i = 0; i < s->n_vocab; i++)
         s->weight[i] = s->scaled[i] - best;
     s->kernels->exp(s->weight, s->weight, s->n_vocab);
