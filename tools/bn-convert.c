@@ -177,10 +177,7 @@ static bn_status convert(struct convert *c, bn_error *err)
 static bn_status dry_run(const struct convert *c, bn_error *err)
 {
     if (!c->args->json) return list_plan(c, err);
-    bn_json *doc = bn_cv_record(&c->plan, NULL);
-    bn_status status = doc != NULL ? bn_cli_print_json(doc, err) : bn_nomem(err);
-    bn_json_free(doc);
-    return status;
+    return bn_cli_flush_json(bn_cv_record(&c->plan, NULL), false, err);
 }
 
 static bn_status check(const struct convert *c, bn_error *err)
@@ -201,14 +198,11 @@ static bn_status run(struct bn_args *args, bn_error *err)
     const struct bn_cv_options *o = args->fields;
     struct convert c = {.args = args, .options = o};
     if (o->check) return check(&c, err);
-    if (o->to == NULL) {
-        args->want_usage = true;
+    args->want_usage = o->to == NULL || (o->output == NULL && !o->dry_run);
+    if (o->to == NULL)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "no type is given"), err, "--to " BN_CV_TARGETS);
-    }
-    if (o->output == NULL && !o->dry_run) {
-        args->want_usage = true;
+    if (args->want_usage)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "no output is given"), err, "-o FILE, or --dry-run");
-    }
     bn_cli_catch_interrupt();
     bn_status status = make_plan(&c, err);
     if (status == BN_OK) status = o->dry_run ? dry_run(&c, err) : convert(&c, err);

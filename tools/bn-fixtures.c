@@ -96,9 +96,7 @@ static bn_status print_file(const struct bn_args *args, const struct bn_fixture_
     bn_json_put_string(doc, "path", file->path);
     bn_json_put_u64(doc, "bytes", file->n_bytes);
     bn_json_put_string(doc, "sha256", file->sha256);
-    bn_status status = bn_cli_print_json(doc, err);
-    bn_json_free(doc);
-    return status;
+    return bn_cli_flush_json(doc, false, err);
 }
 
 static bn_status gen(struct bn_args *args, bn_error *err)

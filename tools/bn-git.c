@@ -19,7 +19,7 @@ static bn_status print_json(const struct bn_git *git, bn_error *err)
     bn_git_put(doc, git);
     bn_json_put_u64(doc, "changed_sources", git->n_relevant);
     bn_json_put_text(doc, "why", git->why);
-    return bn_cli_print_json(doc, err);
+    return bn_cli_flush_json(doc, false, err);
 }
 
 static bn_status show(struct bn_args *args, bn_error *err)

@@ -93,16 +93,6 @@ static const struct bn_option RUN[] = {
     {0},
 };
 
-#define FILE_OPTIONS(type_)                                                                                \
-    BN_OPTION("type", "type of the ternary weights", .arg = BN_TRAIN_TYPES, .group = "Model file",         \
-              .preset = "i2_s", BN_TO_CHOICE(type_, file.type)),                                           \
-        BN_OPTION("embedding", "type of the embedding", .arg = BN_TRAIN_EMBEDDINGS, .group = "Model file", \
-                  .preset = "f16", BN_TO_CHOICE(type_, file.embedding)),                                   \
-        BN_OPTION("name", "name of the model (general.name)", .arg = "TEXT", .group = "Model file",        \
-                  .preset = "bn-train", BN_TO_TEXT(type_, file.name)),                                     \
-        BN_OPTION("model-ctx", "context that the file states [that of training]", .arg = "N",              \
-                  .group = "Model file", .rare = true, BN_TO_U32(type_, file.ctx, 1, 1u << 24))
-
 static const struct bn_option BENCH[] = {
     BN_OPTION("vocab", "number of tokens", .group = "Model", .preset = "4096",
               BN_TO_U32(OF, vocab, 2, 1u << 20)),
@@ -114,30 +104,35 @@ static const struct bn_option BENCH[] = {
     {0},
 };
 
-static const struct bn_option MODEL_FILE[] = {FILE_OPTIONS(struct bn_train_options), {0}};
+static const struct bn_option MODEL_FILE[] = {
+    BN_OPTION("type", "type of the ternary weights", .arg = BN_TRAIN_TYPES, .group = "Model file",
+              .preset = "i2_s", BN_TO_CHOICE(OF, file.type)),
+    BN_OPTION("embedding", "type of the embedding", .arg = BN_TRAIN_EMBEDDINGS, .preset = "f16",
+              BN_TO_CHOICE(OF, file.embedding)),
+    BN_OPTION("name", "name of the model (general.name)", .arg = "TEXT", .preset = "bn-train",
+              BN_TO_TEXT(OF, file.name)),
+    BN_RARE("model-ctx", "context that the file states [that of training]",
+            BN_TO_U32(OF, file.ctx, 1, 1u << 24)),
+    {0},
+};
+
 static const struct bn_option EXPORT[] = {
-    BN_OPTION("output", "write the model to FILE", .letter = 'o',
-              BN_TO_TEXT(struct bn_train_export_options, output)),
-    FILE_OPTIONS(struct bn_train_export_options),
+    BN_OPTION("output", "write the model to FILE", .letter = 'o', BN_TO_TEXT(OF, output)),
     BN_OPTION("temperature", "divide the logits by T, for a model that is too sure", .arg = "T",
-              .group = "Model file", .preset = "1",
-              BN_TO_F64(struct bn_train_export_options, file.temperature, 0.1, 10)),
+              .group = "Model file", .preset = "1", BN_TO_F64(OF, file.temperature, 0.1, 10)),
     {0},
 };
 
 static const struct bn_option TOKENIZER[] = {
     BN_OPTION("text", "learn from FILE; FILE:3 counts it 3 times", .repeatable = true,
-              BN_TO_TEXTS(struct bn_train_tokenizer_options, texts)),
-    BN_OPTION("vocab", "number of tokens", .preset = "2048",
-              BN_TO_U32(struct bn_train_tokenizer_options, vocab, 258, 65536)),
-    BN_OPTION("output", "write the vocabulary to FILE (GGUF)", .letter = 'o',
-              BN_TO_TEXT(struct bn_train_tokenizer_options, output)),
+              BN_TO_TEXTS(OF, texts)),
+    BN_OPTION("vocab", "number of tokens", .preset = "2048", BN_TO_U32(OF, vocab, 258, 65536)),
+    BN_OPTION("output", "write the vocabulary to FILE (GGUF)", .letter = 'o', BN_TO_TEXT(OF, output)),
     BN_OPTION("special", "special token; the first ends texts [<|endoftext|>]", .arg = "TEXT",
-              .repeatable = true, BN_TO_TEXTS(struct bn_train_tokenizer_options, specials)),
-    BN_OPTION("pre", PRE_HELP, .arg = "NAME", .preset = "llama-bpe",
-              BN_TO_TEXT(struct bn_train_tokenizer_options, pre)),
+              .repeatable = true, BN_TO_TEXTS(OF, specials)),
+    BN_OPTION("pre", PRE_HELP, .arg = "NAME", .preset = "llama-bpe", BN_TO_TEXT(OF, pre)),
     BN_RARE("name", "name of the vocabulary (general.name)", .arg = "TEXT", .preset = "vocabulary",
-            BN_TO_TEXT(struct bn_train_tokenizer_options, name)),
+            BN_TO_TEXT(OF, name)),
     {0},
 };
 
@@ -151,7 +146,7 @@ static bn_status missing(struct bn_args *args, const char *what, const char *hin
 
 static bn_status tokenizer(struct bn_args *args, bn_error *err)
 {
-    const struct bn_train_tokenizer_options *o = args->fields;
+    const struct bn_train_options *o = args->fields;
     struct bn_buf file = {0};
     char hex[BN_SHA256_HEX];
     if (o->texts.n == 0) return missing(args, "text", "--text FILE", err);
@@ -172,12 +167,10 @@ static bn_status read_vocabulary(struct bn_train_run *run, bn_error *err)
     const struct bn_train_options *o = run->options;
     struct bn_buf *file = &run->texts.tokenizer_file;
     file->max = (size_t)1 << 32;
-    if (o->tokenizer != NULL) {
+    if (o->tokenizer != NULL)
         BN_TRY(bn_file_read(o->tokenizer, file, err));
-    } else {
-        struct bn_train_tokenizer_options learn = {.texts = o->texts, .vocab = o->vocab, .pre = o->pre};
-        BN_TRY(bn_train_learn(file, &learn, run->args->quiet, err));
-    }
+    else
+        BN_TRY(bn_train_learn(file, o, run->args->quiet, err));
     bn_status status = bn_train_open_vocabulary(&run->texts, err);
     if (status != BN_OK && o->tokenizer != NULL) bn_error_name(err, o->tokenizer);
     return status;
@@ -338,7 +331,7 @@ static bn_status resume(struct bn_args *args, bn_error *err)
 
 static bn_status export(struct bn_args *args, bn_error *err)
 {
-    const struct bn_train_export_options *o = args->fields;
+    const struct bn_train_options *o = args->fields;
     struct bn_checkpoint c;
     struct bn_weights w;
     struct stat st;
@@ -397,9 +390,8 @@ static const struct bn_command COMMANDS[] = {
          "CHECKPOINT is a file, or the folder of a run. All types store the same weights. A model that has read its "
          "texts several times is too sure of what comes next: --temperature divides its logits.",
      .synopsis = "CHECKPOINT -o FILE [--type TYPE]",
-     .options = {EXPORT},
+     .options = {EXPORT, MODEL_FILE},
      BN_OPERANDS(1, 1, "CHECKPOINT"),
-     .bytes = sizeof(struct bn_train_export_options),
      .run = export,
      .examples = {{"bn-train export run -o small.gguf --type tq1_0", "for llama.cpp too"}}},
     {.name = "bench",
@@ -420,7 +412,6 @@ static const struct bn_command COMMANDS[] = {
          "'bn-run tokenize' take. It depends on the texts alone, and not on their order.",
      .synopsis = "--text FILE... -o FILE [--vocab N]",
      .options = {TOKENIZER},
-     .bytes = sizeof(struct bn_train_tokenizer_options),
      .run = tokenizer,
      .examples = {{"bn-train tokenizer --text book.txt --vocab 4096 -o vocabulary.gguf", "4096 tokens"}}},
     {0},

@@ -25,9 +25,8 @@
 static bn_status misplaced(struct bn_args *args, bn_error *err)
 {
     const char *name = args->command->name;
-    bn_fail(err, BN_ERR_ARG, "options before the command '%s'", name);
-    bn_error_hint(err, "write them after it: bn %s ...", name);
-    return BN_ERR_ARG;
+    return bn_hint(bn_fail(err, BN_ERR_ARG, "options before the command '%s'", name), err,
+                   "write them after it: bn %s ...", name);
 }
 
 /* ---- all doctors ---- */

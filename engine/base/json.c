@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "base/json.h"
 
 bn_json *bn_json_new(enum bn_json_kind kind)
@@ -175,6 +176,25 @@ bool bn_json_has_text(const bn_json *array, const char *text)
     for (const bn_json *e = bn_json_first(array); e != NULL; e = bn_json_next(e))
         if (bn_json_string(e, &element) && strcmp(element, text) == 0) return true;
     return false;
+}
+
+bn_status bn_json_ids(const bn_json *list, int32_t **ids, size_t *n_ids, bn_error *err)
+{
+    size_t n = 0;
+    uint64_t id = 0;
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return bn_fail(err, BN_ERR_FORMAT, "is not a list of tokens");
+    int32_t *out = bn_alloc(bn_json_size(list), sizeof *out);
+    if (out == NULL) return bn_nomem(err);
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        if (!bn_json_u64(e, &id) || id > INT32_MAX) {
+            bn_free(out);
+            return bn_fail(err, BN_ERR_FORMAT, "has a token that is not an id");
+        }
+        out[n++] = (int32_t)id;
+    }
+    *ids = out;
+    *n_ids = n;
+    return BN_OK;
 }
 
 /* ---- building ---- */

@@ -84,6 +84,8 @@ bool bn_json_text_is(const bn_json *object, const char *path, const char *text);
 const bn_json *bn_json_find(const bn_json *array, const char *member, const char *text);
 /* Whether one of an array's elements is this text. */
 bool bn_json_has_text(const bn_json *array, const char *text);
+/* A list of token ids, released with bn_free. BN_ERR_FORMAT for anything else; then *ids stays. */
+BN_MUST_CHECK bn_status bn_json_ids(const bn_json *list, int32_t **ids, size_t *n_ids, bn_error *err);
 
 /* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for lack of memory marks
  * its parent as incomplete, and bn_json_write of the parent or of a value around it fails: a long chain of

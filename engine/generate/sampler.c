@@ -12,19 +12,14 @@
 #include "generate/generator.h"
 #include "model/model.h"
 
-struct candidate {
-    float logit;
-    int32_t id;
-};
-
 struct bn_sampler {
     bn_sampler_options options;
     const struct bn_kernels *kernels;
     size_t n_vocab;
-    uint64_t state;         /* of splitmix64 */
-    float *scaled;          /* n_vocab: penalised, over the temperature */
-    float *weight;          /* n_vocab: exp(scaled - best) */
-    struct candidate *heap; /* n_vocab */
+    uint64_t state;     /* of splitmix64 */
+    float *scaled;      /* n_vocab: penalised, over the temperature */
+    float *weight;      /* n_vocab: exp(scaled - best) */
+    bn_candidate *heap; /* n_vocab */
 };
 
 static bn_status check_options(const bn_sampler_options *o, bn_error *err)
@@ -81,14 +76,6 @@ void bn_sampler_follow(bn_sampler *s, const bn_sampler *other)
     s->state = other->state;
 }
 
-static size_t argmax(const float *x, size_t n)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    return best;
-}
-
 static double next_unit(struct bn_sampler *s)
 {
     return (double)(bn_splitmix64(&s->state) >> 11) * 0x1p-53;
@@ -112,14 +99,14 @@ static void penalise(struct bn_sampler *s, const int32_t *recent, size_t n_recen
 }
 
 /* Higher logits first, then lower ids: a total order, so that the heap's shape cannot matter. */
-static bool before(struct candidate a, struct candidate b)
+static bool before(bn_candidate a, bn_candidate b)
 {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-static void sift_down(struct candidate *heap, size_t n, size_t i)
+static void sift_down(bn_candidate *heap, size_t n, size_t i)
 {
-    struct candidate moving = heap[i];
+    bn_candidate moving = heap[i];
     for (;;) {
         size_t child = 2 * i + 1;
         if (child >= n) break;
@@ -133,9 +120,9 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
 
 /* Moves the best of the heap's first *n to its end and shortens it: what was popped is after it, in order.
  */
-static struct candidate pop(struct candidate *heap, size_t *n)
+static bn_candidate pop(bn_candidate *heap, size_t *n)
 {
-    struct candidate best = heap[0];
+    bn_candidate best = heap[0];
     heap[0] = heap[--*n];
     heap[*n] = best;
     sift_down(heap, *n, 0);
@@ -162,7 +149,7 @@ static int32_t draw_best(struct bn_sampler *s, double sum)
 {
     size_t n = s->n_vocab, top_k = s->options.top_k;
     for (size_t i = 0; i < n; i++)
-        s->heap[i] = (struct candidate){s->scaled[i], (int32_t)i};
+        s->heap[i] = (bn_candidate){(int32_t)i, s->scaled[i]};
     for (size_t i = n / 2; i-- > 0;)
         sift_down(s->heap, n, i);
     size_t left = n;
@@ -204,12 +191,12 @@ size_t bn_sampler_reach(const bn_sampler *s)
 int32_t bn_sampler_next(bn_sampler *s, const float *logits, const int32_t *recent, size_t n_recent)
 {
     const bn_sampler_options *o = &s->options;
-    if (o->temperature <= 0.0f) return (int32_t)argmax(logits, s->n_vocab);
+    if (o->temperature <= 0.0f) return (int32_t)bn_argmax(logits, s->n_vocab);
     memcpy(s->scaled, logits, s->n_vocab * sizeof *logits);
     penalise(s, recent, n_recent);
     for (size_t i = 0; i < s->n_vocab; i++)
         s->scaled[i] /= o->temperature;
-    float best = s->scaled[argmax(s->scaled, s->n_vocab)];
+    float best = s->scaled[bn_argmax(s->scaled, s->n_vocab)];
     for (size_t i = 0; i < s->n_vocab; i++)
         s->weight[i] = s->scaled[i] - best;
     s->kernels->exp(s->weight, s->weight, s->n_vocab);

@@ -216,12 +216,11 @@ void bn_states_visit(struct bn_matcher *m, uint32_t node, uint32_t frame)
 static void visit_loop(struct bn_matcher *m, uint32_t number, uint32_t count, uint32_t parent)
 {
     const struct bn_loop *loop = &m->g->loops[number];
+    if (count >= loop->min) bn_states_visit(m, loop->exit, parent);
     if (!loop->counted) {
-        if (count >= loop->min) bn_states_visit(m, loop->exit, parent);
         bn_states_visit(m, loop->body, parent);
         return;
     }
-    if (count >= loop->min) bn_states_visit(m, loop->exit, parent);
     if (loop->max == BN_GRAMMAR_UNLIMITED && count > loop->min) count = loop->min;
     if (count < loop->max) bn_states_visit(m, loop->body, push_frame(m, number | LOOP_FRAME, count, parent));
 }

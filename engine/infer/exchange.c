@@ -167,7 +167,7 @@ void bn_exchange_logits(const struct pass *p)
 
 /* ---- counters ---- */
 
-void bn_exchange_tallies(struct bn_session *s)
+void bn_session_tally(struct bn_session *s)
 {
     struct bn_link *link = s->link;
     struct bn_order order = {.kind = BN_ORDER_TALLY};

@@ -40,8 +40,6 @@ struct bn_link {
 
 /* A row of logits of which each rank has its slice; called by one thread. */
 void bn_exchange_row(struct bn_session *s, float *logits);
-/* All ranks send their counters to each other. */
-void bn_exchange_tallies(struct bn_session *s);
 /* A broadcast from the first rank; nothing after a failure. */
 void bn_exchange_message(struct bn_session *s, void *data, size_t n);
 

@@ -316,7 +316,7 @@ static bn_status obey(struct follower *f, const struct bn_order *order)
     case BN_ORDER_MASKED:
         return masked(f, order);
     case BN_ORDER_TALLY:
-        bn_exchange_tallies(f->s);
+        bn_session_tally(f->s);
         return bn_session_check_link(f->s, f->err);
     case BN_ORDER_REPACK:
         bn_model_repack(f->m);

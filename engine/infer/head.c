@@ -67,6 +67,14 @@ void bn_head(const struct pass *p)
 
 /* ---- the best ones ---- */
 
+size_t bn_argmax(const float *x, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    return best;
+}
+
 size_t bn_best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most)
 {
     size_t n = 0;

@@ -461,11 +461,6 @@ struct bn_counter bn_session_counter(const struct bn_session *s, enum bn_kernel 
     return sum;
 }
 
-void bn_session_tally(struct bn_session *s)
-{
-    bn_exchange_tallies(s);
-}
-
 bn_rank_stat bn_session_rank_stat(const struct bn_session *s)
 {
     bn_rank_stat stat = {0};

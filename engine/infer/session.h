@@ -311,7 +311,7 @@ void bn_trial_close(struct bn_trial *trial);
 void bn_sequence_settle(struct bn_sequence *sequence, uint32_t n_tokens);
 /* What kernel k did since the session was opened: all threads, and the other ranks when they were last asked. */
 struct bn_counter bn_session_counter(const struct bn_session *s, enum bn_kernel k);
-/* Asks the other ranks for their counters; nothing when the model is not divided. */
+/* All ranks send their counters to each other; nothing when the model is not divided. Defined in exchange.c. */
 void bn_session_tally(struct bn_session *s);
 /* The first failure of an exchange with other ranks, or BN_OK. */
 BN_MUST_CHECK bn_status bn_session_check_link(const struct bn_session *s, bn_error *err);
@@ -326,6 +326,8 @@ BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s,
                                                 const struct bn_sequence *sequence, const int32_t *tokens,
                                                 size_t n, bn_error *err);
 
+/* The lowest index of the greatest value. Defined in head.c. */
+size_t bn_argmax(const float *x, size_t n);
 /* Fills top with the best logits, best first, ties by id; returns how many there are: at most `most`. Defined in
  * head.c. */
 size_t bn_best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most);

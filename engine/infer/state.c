@@ -26,11 +26,6 @@ static uint16_t *head_cache(const struct bn_session *s, size_t i, bool values)
            i * bn_cache_rows(s->own.n_ctx) * s->model->hp.head_dim;
 }
 
-static size_t n_heads(const struct bn_session *s)
-{
-    return bn_own_kv_heads(s->model);
-}
-
 /* ---- the model's checksum: of the checksums of its pieces, which threads compute side by side ---- */
 
 struct summing {
@@ -124,7 +119,7 @@ static size_t collect(const struct bn_session *s, const struct bn_state_header *
            row = n_values * sizeof(uint16_t), state = own->n_state * sizeof *own->state;
     parts[n++] = (struct bn_file_part){header, sizeof *header};
     parts[n++] = (struct bn_file_part){own->tokens, header->n_tokens * sizeof *own->tokens};
-    for (size_t i = 0; i < n_heads(s); i++) {
+    for (size_t i = 0; i < bn_own_kv_heads(s->model); i++) {
         uint16_t *rows = keys + i * n_values;
         for (size_t at = 0; at < n_values; at++)
             rows[at] = head_cache(s, i, false)[bn_in_keys(at / d, at % d, d)];
@@ -159,8 +154,9 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
                        "the state of recurrent layers after %u tokens is not known, only after %u", n_tokens,
                        bn_session_known(s, n_tokens));
     BN_TRY(header_of(s, n_tokens, &header, err));
-    struct bn_file_part *parts = bn_alloc(2 * n_heads(s) + 2 * s->snapshots.n + 5, sizeof *parts);
-    uint16_t *keys = bn_alloc(n_heads(s) * n_tokens,
+    struct bn_file_part *parts =
+        bn_alloc(2 * bn_own_kv_heads(s->model) + 2 * s->snapshots.n + 5, sizeof *parts);
+    uint16_t *keys = bn_alloc(bn_own_kv_heads(s->model) * n_tokens,
                               s->model->hp.head_dim * sizeof *keys); /* in rows, as files have them */
     if (parts == NULL || keys == NULL) {
         bn_free(parts);
@@ -178,7 +174,8 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
 
 uint64_t bn_session_token_bytes(const bn_session *s)
 {
-    return sizeof *s->own.tokens + (uint64_t)n_heads(s) * s->model->hp.head_dim * 2 * sizeof(uint16_t);
+    return sizeof *s->own.tokens +
+           (uint64_t)bn_own_kv_heads(s->model) * s->model->hp.head_dim * 2 * sizeof(uint16_t);
 }
 
 /* ---- reading ---- */
@@ -277,7 +274,7 @@ static bn_status check(struct bn_session *s, const unsigned char *bytes, size_t 
 static void copy_rows(struct bn_session *s, const unsigned char *rows, size_t n, size_t from, size_t to)
 {
     size_t d = s->model->hp.head_dim, bytes = d * sizeof(uint16_t);
-    for (size_t i = 0; i < n_heads(s); i++) {
+    for (size_t i = 0; i < bn_own_kv_heads(s->model); i++) {
         const unsigned char *keys = rows + 2 * i * n * bytes, *values = keys + n * bytes;
         for (size_t at = from * d; at < to * d; at++)
             memcpy(head_cache(s, i, false) + bn_in_keys(at / d, at % d, d), keys + at * sizeof(uint16_t),

@@ -298,10 +298,8 @@ static void mark_streamed(struct bn_model *m)
     if (cache > LARGEST_CACHE) cache = LARGEST_CACHE; /* virtual machines report what many of them share */
     uint64_t n_ranks = m->ranks != NULL ? m->ranks->count : 1;
     m->streamed = (m->ternary_bytes + m->head_bytes) / n_ranks > (uint64_t)cache;
-    for (size_t i = 0; i < bn_model_n_linears(m); i++) {
-        struct bn_linear *lin = bn_model_linear(m, i);
-        lin->w.streamed = m->streamed;
-    }
+    for (size_t i = 0; i < bn_model_n_linears(m); i++)
+        bn_model_linear(m, i)->w.streamed = m->streamed;
     m->head_linear.w.streamed = m->streamed;
 }
 

@@ -44,14 +44,6 @@ const char *bn_rung_name(enum bn_rung rung)
     return (unsigned)rung < BN_RUNG_COUNT ? RUNGS[rung] : "?";
 }
 
-size_t bn_argmax(const float *x, size_t n)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    return best;
-}
-
 double bn_log_sum_exp(const float *x, size_t n)
 {
     size_t best = bn_argmax(x, n);

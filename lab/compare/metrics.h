@@ -18,7 +18,7 @@
 #define BN_COMPARE_METRICS_H
 
 #include "base/mem.h"
-#include "bn.h"
+#include "infer/session.h"
 
 /* The measures, in the order in which they are shown. */
 enum bn_metric {
@@ -53,8 +53,6 @@ void bn_metrics_of(struct bn_metrics *out, const float *a, const float *b, size_
  * A generation has another one, from the exp of the kernels, which gives the same bits on every machine. */
 double bn_log_sum_exp(const float *x, size_t n);
 double bn_log_softmax(const float *x, size_t n, size_t i);
-/* The lowest index of the greatest value. */
-size_t bn_argmax(const float *x, size_t n);
 
 /* Sums over rows: for each measure the mean, the worst value and its row. Worst is the smallest where more
  * is better (cosine, top_k, argmax), the farthest from 1 for rms, else the greatest. */

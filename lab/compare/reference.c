@@ -196,25 +196,6 @@ bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_
     return BN_OK;
 }
 
-bn_status bn_reference_read_ids(const bn_json *list, int32_t **ids, size_t *n_ids, bn_error *err)
-{
-    size_t n = 0;
-    uint64_t id = 0;
-    if (bn_json_kind(list) != BN_JSON_ARRAY) return bn_fail(err, BN_ERR_FORMAT, "is not a list of tokens");
-    int32_t *out = bn_alloc(bn_json_size(list), sizeof *out);
-    if (out == NULL) return bn_nomem(err);
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_u64(e, &id) || id > INT32_MAX) {
-            bn_free(out);
-            return bn_fail(err, BN_ERR_FORMAT, "has a token that is not an id");
-        }
-        out[n++] = (int32_t)id;
-    }
-    *ids = out;
-    *n_ids = n;
-    return BN_OK;
-}
-
 bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size_t n_bytes, int32_t **ids,
                                 size_t *n_ids, bn_error *err)
 {
@@ -226,7 +207,7 @@ bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size
     bn_json_put_bool(request, "special", false);
     BN_TRY(ask(ref, request, err));
     bn_error why = {0};
-    bn_status status = bn_reference_read_ids(bn_json_get(ref->answer, "tokens"), ids, n_ids, &why);
+    bn_status status = bn_json_ids(bn_json_get(ref->answer, "tokens"), ids, n_ids, &why);
     if (status == BN_ERR_FORMAT) return broken(ref, err, "sent no list of token ids");
     return status == BN_OK ? BN_OK : bn_nomem(err);
 }

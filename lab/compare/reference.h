@@ -48,10 +48,6 @@ BN_MUST_CHECK bn_status bn_reference_open(struct bn_reference *ref, const char *
                                           bn_error *err);
 const struct bn_reference_info *bn_reference_info(const struct bn_reference *ref);
 
-/* A list of token ids, allocated. BN_ERR_FORMAT for anything else. */
-BN_MUST_CHECK bn_status bn_reference_read_ids(const bn_json *list, int32_t **ids, size_t *n_ids,
-                                              bn_error *err);
-
 /* An answer of the kind "unsupported" gives BN_ERR_UNSUPPORTED, and the reference can be asked other things.
  * Results are allocated, for bn_free. */
 BN_MUST_CHECK bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size_t n_bytes,

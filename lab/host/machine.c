@@ -152,14 +152,21 @@ static uint64_t cache_bytes(unsigned level)
     return found;
 }
 
-static void read_memory(struct bn_machine *m)
+/* A field in kB of a file, in bytes; 0: it has none. */
+static uint64_t status_bytes(const char *path, const char *name)
 {
     struct bn_buf text;
     struct bn_str value;
-    if (read_text("/proc/meminfo", &text)) {
-        if (field(text.data, "MemTotal", &value)) m->memory_bytes = leading_u64(value) * 1024;
-        bn_buf_release(&text);
-    }
+    uint64_t bytes = 0;
+    if (!read_text(path, &text)) return 0;
+    if (field(text.data, name, &value)) bytes = leading_u64(value) * 1024;
+    bn_buf_release(&text);
+    return bytes;
+}
+
+static void read_memory(struct bn_machine *m)
+{
+    m->memory_bytes = status_bytes("/proc/meminfo", "MemTotal");
     m->cache_l2_bytes = cache_bytes(2);
     m->cache_l3_bytes = cache_bytes(3);
     long page = sysconf(_SC_PAGESIZE);
@@ -271,17 +278,6 @@ void bn_machine_put(bn_json *object, const struct bn_machine *machine)
     bool quota = machine->quota_known && machine->quota_us != 0;
     bn_json_put_count(object, "cpu_quota_us", quota ? machine->quota_us : 0);
     bn_json_put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
-}
-
-static uint64_t status_bytes(const char *path, const char *name)
-{
-    struct bn_buf text;
-    struct bn_str value;
-    uint64_t bytes = 0;
-    if (!read_text(path, &text)) return 0;
-    if (field(text.data, name, &value)) bytes = leading_u64(value) * 1024;
-    bn_buf_release(&text);
-    return bytes;
 }
 
 uint64_t bn_machine_status_bytes(const char *name)

@@ -399,8 +399,7 @@ int bn_child_pid(const struct bn_child *child)
 
 void bn_child_end_input(struct bn_child *child)
 {
-    if (child->run.fds[0] >= 0) close(child->run.fds[0]);
-    child->run.fds[0] = -1;
+    close_fd(&child->run.fds[0]);
 }
 
 bn_status bn_child_finish(struct bn_child *child, uint64_t deadline, bn_error *err)

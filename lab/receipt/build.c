@@ -18,6 +18,7 @@
 #include "lab/receipt/receipt.h"
 #include "model/hparams.h"
 #include "model/model.h"
+#include "stamp/profiler.h"
 #include "tokenizer/tokenizer.h"
 
 struct build {
@@ -38,20 +39,19 @@ static void put_ids_digest(bn_json *object, const char *name, const int32_t *ids
 }
 
 /* A text as its digest, and as itself under the name without "_sha256" when texts are shown. */
-static bn_status put_text(struct build *b, bn_json *object, const char *name, const char *name_sha256,
-                          const char *text, size_t n)
+static void put_text(struct build *b, bn_json *object, const char *name, const char *name_sha256,
+                     const char *text, size_t n)
 {
     char hex[BN_SHA256_HEX];
     if (text == NULL) {
         bn_json_put_null(object, name_sha256);
-        return BN_OK;
+        return;
     }
     bn_sha256_hex(text, n, hex);
     bn_json_put_string(object, name_sha256, hex);
     /* JSON gives no NUL and no invalid UTF-8 back. */
     if (b->in->show_text && strlen(text) == n && bn_utf8_valid(text, n) == n)
         bn_json_put_string(object, name, text);
-    return BN_OK;
 }
 
 /* ---- the objects of the predicate ---- */
@@ -116,12 +116,12 @@ static void put_grammar(bn_json *request, const struct bn_grammar *grammar)
     bn_json_put_string(object, "text", grammar->text);
 }
 
-static bn_status put_request(struct build *b, bn_json *predicate)
+static void put_request(struct build *b, bn_json *predicate)
 {
     const struct bn_receipt_input *in = b->in;
     const struct bn_generation *gen = b->gen;
     bn_json *request = bn_json_put_object(predicate, "request");
-    BN_TRY(put_text(b, request, "prompt", "prompt_sha256", in->prompt, in->n_prompt_bytes));
+    put_text(b, request, "prompt", "prompt_sha256", in->prompt, in->n_prompt_bytes);
     bn_json_put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
     put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt);
     bn_json_put_u64(request, "n_predict", gen->n_predict);
@@ -142,7 +142,6 @@ static bn_status put_request(struct build *b, bn_json *predicate)
     bn_json_put_count(request, "threads", in->n_threads);
     bn_json_put_count(request, "ctx", in->n_ctx);
     bn_json_put_count(request, "batch", in->n_batch);
-    return BN_OK;
 }
 
 /* The program that runs, from the file that it was started from. */
@@ -212,11 +211,11 @@ static bn_status put_result(struct build *b, bn_json *predicate)
     bn_json_put_string(result, "ids_sha256", b->ids_sha256);
     const bn_tokenizer *tok = bn_model_tokenizer(b->model);
     if (tok != NULL) BN_TRY(bn_detokenize(tok, gen->ids, gen->n_ids, false, &text, &n_bytes, b->err));
-    bn_status status = put_text(b, result, "text", "text_sha256", text, n_bytes);
+    put_text(b, result, "text", "text_sha256", text, n_bytes);
     bn_free(text);
     bn_json_put_string(result, "stop_reason", bn_stop_reason_name(gen->reason));
     bn_json_put_text(result, "chain", gen->chain);
-    return status;
+    return BN_OK;
 }
 
 static bn_status put_samples(struct build *b, bn_json *measurement)
@@ -306,7 +305,7 @@ static bn_status put_predicate(struct build *b, bn_json *statement)
         bn_json_add_string(kernels, gen->kernels[i].name);
     put_environment(b, predicate);
     put_model(b, predicate);
-    BN_TRY(put_request(b, predicate));
+    put_request(b, predicate);
     put_resolved(b, predicate);
     bn_git_put(bn_json_put_object(predicate, "git"), &b->facts->git);
     BN_TRY(put_result(b, predicate));
@@ -477,12 +476,6 @@ uint64_t bn_receipt_percentile(const uint64_t *sorted, size_t n, unsigned percen
     return sorted[rank == 0 ? 0 : rank - 1];
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const uint64_t *left = a, *right = b;
-    return *left < *right ? -1 : *left > *right;
-}
-
 bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t **sorted, size_t *n_sorted,
                                   bn_error *err)
 {
@@ -491,6 +484,6 @@ bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t *
     *sorted = bn_alloc(*n_sorted, sizeof **sorted);
     if (*sorted == NULL) return bn_nomem(err);
     if (*n_sorted > 0) memcpy(*sorted, token_ns + skip, *n_sorted * sizeof **sorted);
-    qsort(*sorted, *n_sorted, sizeof **sorted, ascending);
+    qsort(*sorted, *n_sorted, sizeof **sorted, bn_prof_by_value);
     return BN_OK;
 }

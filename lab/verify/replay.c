@@ -39,18 +39,9 @@ static bn_status read_text(const struct bn_replay *r, const char *path, const ch
 
 static bn_status read_ids(const struct bn_replay *r, const char *path, int32_t **ids, size_t *n)
 {
-    const bn_json *list = bn_json_path(r->predicate, path);
-    if (bn_json_kind(list) != BN_JSON_ARRAY) return missing(r, path);
-    *n = bn_json_size(list);
-    *ids = bn_alloc(*n, sizeof **ids);
-    if (*ids == NULL) return bn_nomem(r->err);
-    size_t i = 0;
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        uint64_t id;
-        if (!bn_json_u64(e, &id) || id > INT32_MAX) return missing(r, path);
-        (*ids)[i++] = (int32_t)id;
-    }
-    return BN_OK;
+    bn_status status = bn_json_ids(bn_json_path(r->predicate, path), ids, n, NULL);
+    if (status == BN_ERR_NOMEM) return bn_nomem(r->err);
+    return status == BN_OK ? BN_OK : missing(r, path);
 }
 
 static bn_status read_stops(struct bn_replay *r)

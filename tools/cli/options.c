@@ -253,11 +253,9 @@ static bn_status unknown_command(const struct bn_args *args, const char *word, b
     const struct bn_command *usual = bn_table_default(args->program);
     struct bn_quoted q = bn_fields_quote(word, strlen(word));
     const char *near = near_command(args->program, q.text);
-    if (bn_table_command(args->program, word, strlen(word)) != NULL) {
-        bn_fail(err, BN_ERR_ARG, "the command '%s' is not the first word", q.text);
-        bn_error_hint(err, "write %s %s, then the options", args->program->name, q.text);
-        return BN_ERR_ARG;
-    }
+    if (bn_table_command(args->program, word, strlen(word)) != NULL)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "the command '%s' is not the first word", q.text), err,
+                       "write %s %s, then the options", args->program->name, q.text);
     bn_fail(err, BN_ERR_ARG, "unknown command '%s'", q.text);
     const char *here = usual != NULL && usual->operand_is_text ? bn_foreign_command(word) : NULL;
     if (here != NULL)

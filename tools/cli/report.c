@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 
-#define MAX_DOCUMENT_BYTES (256u << 20)
+#define MAX_DOCUMENT_BYTES (1u << 30)
 
 static struct {
     const char *program;
@@ -137,13 +137,14 @@ void bn_report_json_began(void)
     state.json_began = true;
 }
 
-static bn_status print_json(const bn_json *document, bool compact, bn_error *err)
+static bn_status print_json(const bn_json *document, bool line, bn_error *err)
 {
     struct bn_buf text = {.max = MAX_DOCUMENT_BYTES};
-    bn_status status = bn_json_write_line(document, compact, &text, err);
+    bn_status status = bn_json_write_line(document, line, &text, err);
     if (status == BN_OK) {
         bn_report_json_began();
         fwrite(text.data, 1, text.len, stdout); /* bytes that are lost are noticed when the program ends */
+        if (line) bn_report_flush();
     }
     bn_buf_release(&text);
     return status;
@@ -152,6 +153,13 @@ static bn_status print_json(const bn_json *document, bool compact, bn_error *err
 bn_status bn_cli_print_json(const bn_json *document, bn_error *err)
 {
     return print_json(document, false, err);
+}
+
+bn_status bn_cli_flush_json(bn_json *document, bool line, bn_error *err)
+{
+    bn_status status = print_json(document, line, err);
+    bn_json_free(document);
+    return status;
 }
 
 /* One line, since it may follow others. Without memory for it there is the exit code. */

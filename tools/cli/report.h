@@ -40,6 +40,8 @@ size_t bn_report_columns(FILE *stream);
 void bn_report_json_began(void);
 /* Prints the one document of a command, indented, and a newline: it has begun with that. */
 BN_MUST_CHECK bn_status bn_cli_print_json(const bn_json *document, bn_error *err);
+/* The same, or as one line that is written at once; and releases it. */
+BN_MUST_CHECK bn_status bn_cli_flush_json(bn_json *document, bool line, bn_error *err);
 
 /* ---- interruption ---- */
 

@@ -37,18 +37,15 @@ static bn_status find_text(struct source *source, const struct bn_args *args, bo
         return bn_fail(err, BN_ERR_ARG, "%s and the argument both give a text",
                        source->text != NULL ? prompt : file);
     }
-    if (argument != NULL && access(argument, F_OK) == 0) {
-        struct bn_quoted name = bn_fields_quote(argument, strlen(argument));
-        bn_fail(err, BN_ERR_ARG, "'%s' is a file, not a text", name.text);
-        bn_error_hint(err, "-m MODEL selects a model, -f FILE reads a text, -p TEXT gives one");
-        return BN_ERR_ARG;
-    }
+    if (argument != NULL && access(argument, F_OK) == 0)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "'%s' is a file, not a text",
+                               bn_fields_quote(argument, strlen(argument)).text),
+                       err, "-m MODEL selects a model, -f FILE reads a text, -p TEXT gives one");
     if (argument != NULL) source->text = argument;
     if (source->text == NULL && source->file == NULL && input_is_piped()) source->file = "-";
     if (source->text != NULL || source->file != NULL) return BN_OK;
-    bn_fail(err, BN_ERR_ARG, "no text is given");
-    bn_error_hint(err, "-p TEXT, or -f FILE (- is standard input)%s", ids ? ", or --tokens IDS" : "");
-    return BN_ERR_ARG;
+    return bn_hint(bn_fail(err, BN_ERR_ARG, "no text is given"), err,
+                   "-p TEXT, or -f FILE (- is standard input)%s", ids ? ", or --tokens IDS" : "");
 }
 
 bn_status bn_cli_text(const struct bn_args *args, const struct bn_id_list *ids, struct bn_buf *text,
@@ -74,9 +71,8 @@ bn_status bn_cli_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_e
 {
     *out = bn_model_tokenizer(model);
     if (*out != NULL) return BN_OK;
-    bn_fail(err, BN_ERR_UNSUPPORTED, "the model's file has no vocabulary");
-    bn_error_hint(err, "give token ids with --tokens");
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "the model's file has no vocabulary"), err,
+                   "give token ids with --tokens");
 }
 
 bn_status bn_cli_set_thinking(bn_template *tmpl, enum bn_cli_think think, bn_error *err)

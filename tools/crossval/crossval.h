@@ -164,8 +164,6 @@ size_t bn_xref_compared(const struct bn_xref *ref);
 #define BN_CROSSVAL_SCHEMA "bn.crossval/1"
 /* A document with what every one begins with: command, model, engine, machine. */
 bn_json *bn_crossval_document(const struct bn_crossval *x);
-/* Adds an object that names the program of a reference. */
-bn_json *bn_crossval_put_program(bn_json *list, const struct bn_xref *ref);
 /* Adds the results of a reference; brief: without limits, operations and positions. */
 void bn_crossval_put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref,
                                bool brief);
@@ -177,9 +175,7 @@ BN_MUST_CHECK bn_status bn_crossval_print(const struct bn_args *args, const bn_j
 bool bn_crossval_put_sentence(struct bn_buf *out, const bn_json *reference);
 /* Prints a text and releases it. */
 BN_MUST_CHECK bn_status bn_crossval_flush(struct bn_buf *text, bn_error *err);
-/* The block that a receipt carries; docs/reference/receipt.md. */
-void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object);
-/* receipt.c: puts that block into a receipt. BN_ERR_INTEGRITY for one that was edited, BN_ERR_MISMATCH for
+/* Puts the block of docs/reference/receipt.md into a receipt. BN_ERR_INTEGRITY for one that was edited, BN_ERR_MISMATCH for
  * one of another model or prompt. */
 BN_MUST_CHECK bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, const char *path,
                                                    bn_error *err);
@@ -188,32 +184,9 @@ BN_MUST_CHECK bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, 
  *
  * crossval/setup.sh writes them; here they are listed, found and checked. */
 
-#define BN_STORED_SCHEMA "bn.reference/1"
-
-/* One of them. Texts are empty where they are not known. */
-struct bn_stored {
-    char folder[PATH_MAX], name[61], commit[65], digest[BN_SHA256_HEX], created[21];
-    char program_sha256[BN_SHA256_HEX]; /* of the bridge */
-    bool ready;
-    bool installed; /* a bridge next to the program, not in the cache: only folder and name are known */
-};
-struct bn_stored_list {
-    struct bn_stored *list;
-    size_t n, room;
-};
-
-/* <cache>/bn/reference. BN_ERR_NOT_FOUND when neither XDG_CACHE_HOME nor HOME is set. */
-BN_MUST_CHECK bn_status bn_stored_root(char out[PATH_MAX], bn_error *err);
-/* All that have a readable reference.json, also those that are not ready, by name. Release list with
- * bn_free. */
-BN_MUST_CHECK bn_status bn_stored_read(struct bn_stored_list *all, bn_error *err);
-/* Adds the bridges that are installed next to the program, which --ref NAME starts, too. */
-BN_MUST_CHECK bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err);
-/* The bridge of the reference of this name that is ready; "" when there is none. Errors are those of
- * bn_stored_check. */
+/* The bridge of the reference of this name that is ready; "" when there is none. BN_ERR_NOT_FOUND, BN_ERR_INTEGRITY:
+ * it is not the one that passed the handshake. */
 BN_MUST_CHECK bn_status bn_stored_find(char out[PATH_MAX], const char *name, bn_error *err);
-/* Whether the bridge is the one that passed the handshake: BN_ERR_NOT_FOUND, BN_ERR_INTEGRITY. */
-BN_MUST_CHECK bn_status bn_stored_check(const struct bn_stored *s, bn_error *err);
 /* A program next to this one, in crossval/ next to it (a build), or in libexec/bn (installed). */
 bool bn_crossval_find_program(const char *program, char out[PATH_MAX]);
 

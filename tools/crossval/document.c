@@ -142,7 +142,8 @@ static void put_program(bn_json *o, const struct bn_reference_info *info)
     bn_json_put_text(o, "commit", info->commit);
 }
 
-bn_json *bn_crossval_put_program(bn_json *list, const struct bn_xref *ref)
+/* An object that names the program of a reference. */
+static bn_json *add_program(bn_json *list, const struct bn_xref *ref)
 {
     bn_json *o = bn_json_add_object(list);
     bn_json_put_string(o, "reference", ref->given);
@@ -156,7 +157,7 @@ bn_json *bn_crossval_put_program(bn_json *list, const struct bn_xref *ref)
 void bn_crossval_put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref,
                                bool brief)
 {
-    bn_json *o = bn_crossval_put_program(list, ref);
+    bn_json *o = add_program(list, ref);
     bn_json_put_bool(o, "started", ref->started);
     bn_json_put_string(o, "result", result_of(ref));
     enum bn_rung parted = bn_xref_parted(ref);
@@ -234,7 +235,7 @@ static void put_between(bn_json *doc, const struct bn_crossval *x)
 
 /* ---- the block for receipts ---- */
 
-void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object)
+static void put_parity(const struct bn_crossval *x, bn_json *object)
 {
     int code = bn_crossval_exit(x);
     size_t compared = 0;
@@ -297,7 +298,7 @@ bn_json *bn_crossval_results(const struct bn_crossval *x)
     for (size_t i = 0; i < x->n_refs; i++)
         bn_crossval_put_reference(list, x, &x->refs[i], false);
     put_between(doc, x);
-    bn_crossval_put_parity(x, doc);
+    put_parity(x, doc);
     bn_json_put_u64(doc, "exit_code", (uint64_t)bn_crossval_exit(x));
     return doc;
 }
@@ -328,7 +329,7 @@ static bn_status check(const struct bn_crossval *x, const bn_json *statement, bn
 static bn_status add(const struct bn_crossval *x, bn_json *statement, const char *path, bn_error *err)
 {
     BN_TRY(check(x, statement, err));
-    bn_crossval_put_parity(x, (bn_json *)(uintptr_t)bn_json_get(statement, "predicate"));
+    put_parity(x, (bn_json *)(uintptr_t)bn_json_get(statement, "predicate"));
     BN_TRY(bn_receipt_seal(statement, err));
     return bn_json_write_file(statement, path, err);
 }

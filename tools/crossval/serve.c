@@ -37,7 +37,7 @@ static bn_status read_tokens(const struct server *s, const bn_json *request, int
 {
     BN_TRY(needs_model(s, err));
     bn_error why = {0};
-    bn_status status = bn_reference_read_ids(bn_json_get(request, "tokens"), ids, n, &why);
+    bn_status status = bn_json_ids(bn_json_get(request, "tokens"), ids, n, &why);
     if (status == BN_ERR_NOMEM) return bn_nomem(err);
     for (size_t i = 0; i < *n; i++)
         if ((size_t)(*ids)[i] >= s->n_vocab) *n = 0;

@@ -21,6 +21,20 @@
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 
+#define STORED_SCHEMA "bn.reference/1"
+
+/* One of them. Texts are empty where they are not known. */
+struct stored {
+    char folder[PATH_MAX], name[61], commit[65], digest[BN_SHA256_HEX], created[21];
+    char program_sha256[BN_SHA256_HEX]; /* of the bridge */
+    bool ready;
+    bool installed; /* a bridge next to the program, not in the cache: only folder and name are known */
+};
+struct stored_list {
+    struct stored *list;
+    size_t n, room;
+};
+
 /* ---- paths ---- */
 
 static bool join(char out[PATH_MAX], const char *folder, const char *before, const char *name)
@@ -35,7 +49,7 @@ bool bn_crossval_find_program(const char *program, char out[PATH_MAX])
            bn_program_near(out, "../libexec/bn/", program);
 }
 
-bn_status bn_stored_root(char out[PATH_MAX], bn_error *err)
+static bn_status stored_root(char out[PATH_MAX], bn_error *err)
 {
     if (bn_file_user_path(out, PATH_MAX, "XDG_CACHE_HOME", ".cache", "bn/reference")) return BN_OK;
     return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "XDG_CACHE_HOME and HOME are not set to absolute paths"),
@@ -45,7 +59,7 @@ bn_status bn_stored_root(char out[PATH_MAX], bn_error *err)
 /* ---- reading ---- */
 
 /* False for a folder that is not one of ours. */
-static bool read_one(struct bn_stored *s, const char *folder)
+static bool read_one(struct stored *s, const char *folder)
 {
     const struct {
         const char *name;
@@ -58,30 +72,31 @@ static bool read_one(struct bn_stored *s, const char *folder)
                  {"program_sha256", s->program_sha256, sizeof s->program_sha256}};
     char path[PATH_MAX];
     bn_json *doc = NULL;
-    *s = (struct bn_stored){0};
+    *s = (struct stored){0};
     snprintf(s->folder, sizeof s->folder, "%s", folder);
     if (!join(path, folder, "", "reference.json") || bn_json_read_file(&doc, path, NULL) != BN_OK)
         return false;
     for (size_t i = 0; i < BN_ARRAY_LEN(texts); i++)
         snprintf(texts[i].to, texts[i].room, "%s", bn_json_text_of(doc, texts[i].name));
     s->ready = bn_json_flag_of(doc, "ready");
-    bool ours = bn_json_text_is(doc, "schema", BN_STORED_SCHEMA) && s->name[0] != '\0';
+    bool ours = bn_json_text_is(doc, "schema", STORED_SCHEMA) && s->name[0] != '\0';
     bn_json_free(doc);
     return ours;
 }
 
 static int by_name(const void *a, const void *b)
 {
-    const struct bn_stored *x = a, *y = b;
+    const struct stored *x = a, *y = b;
     int order = strcmp(x->name, y->name);
     return order != 0 ? order : strcmp(x->folder, y->folder);
 }
 
-bn_status bn_stored_read(struct bn_stored_list *all, bn_error *err)
+/* All that have a readable reference.json, also those that are not ready, by name. */
+static bn_status read_all(struct stored_list *all, bn_error *err)
 {
     char root[PATH_MAX], folder[PATH_MAX];
-    *all = (struct bn_stored_list){0};
-    BN_TRY(bn_stored_root(root, err));
+    *all = (struct stored_list){0};
+    BN_TRY(stored_root(root, err));
     DIR *dir = opendir(root);
     if (dir == NULL && errno == ENOENT) return BN_OK;
     if (dir == NULL) return bn_fail_errno(err, errno, root, "cannot open");
@@ -96,23 +111,8 @@ bn_status bn_stored_read(struct bn_stored_list *all, bn_error *err)
     return status;
 }
 
-bn_status bn_stored_find(char out[PATH_MAX], const char *name, bn_error *err)
-{
-    struct bn_stored_list all;
-    bn_status status = BN_OK;
-    out[0] = '\0';
-    if (bn_stored_read(&all, NULL) == BN_OK)
-        for (size_t i = 0; i < all.n && out[0] == '\0' && status == BN_OK; i++) {
-            if (!all.list[i].ready || strcmp(all.list[i].name, name) != 0) continue;
-            status = bn_stored_check(&all.list[i], err);
-            if (!join(out, all.list[i].folder, "bn-bridge-", name))
-                status = bn_fail_in(err, BN_ERR_LIMIT, name, "the path of its bridge is too long");
-        }
-    bn_free(all.list);
-    return status;
-}
-
-bn_status bn_stored_check(const struct bn_stored *s, bn_error *err)
+/* Whether the bridge is the one that passed the handshake: BN_ERR_NOT_FOUND, BN_ERR_INTEGRITY. */
+static bn_status check_stored(const struct stored *s, bn_error *err)
 {
     char path[PATH_MAX], hex[BN_SHA256_HEX];
     if (s->installed) return BN_OK;
@@ -127,7 +127,24 @@ bn_status bn_stored_check(const struct bn_stored *s, bn_error *err)
                    err, "bn-crossval setup with --force builds it again");
 }
 
-bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err)
+bn_status bn_stored_find(char out[PATH_MAX], const char *name, bn_error *err)
+{
+    struct stored_list all;
+    bn_status status = BN_OK;
+    out[0] = '\0';
+    if (read_all(&all, NULL) == BN_OK)
+        for (size_t i = 0; i < all.n && out[0] == '\0' && status == BN_OK; i++) {
+            if (!all.list[i].ready || strcmp(all.list[i].name, name) != 0) continue;
+            status = check_stored(&all.list[i], err);
+            if (!join(out, all.list[i].folder, "bn-bridge-", name))
+                status = bn_fail_in(err, BN_ERR_LIMIT, name, "the path of its bridge is too long");
+        }
+    bn_free(all.list);
+    return status;
+}
+
+/* Adds the bridges that are installed next to the program, which --ref NAME starts, too. */
+static bn_status add_bridges(struct stored_list *all, bn_error *err)
 {
     static const char *const FOLDERS[] = {"", "crossval/", "../libexec/bn/"};
     static const char PREFIX[] = "bn-bridge-";
@@ -143,8 +160,8 @@ bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err)
             const char *slash = strrchr(found.gl_pathv[k], '/');
             status = bn_array_grow(&all->list, &all->room, all->n + 1, sizeof *all->list, err);
             if (status != BN_OK || access(found.gl_pathv[k], X_OK) != 0) continue;
-            struct bn_stored *s = &all->list[all->n++];
-            *s = (struct bn_stored){.ready = true, .installed = true};
+            struct stored *s = &all->list[all->n++];
+            *s = (struct stored){.ready = true, .installed = true};
             snprintf(s->name, sizeof s->name, "%s", slash + 1 + strlen(PREFIX));
             snprintf(s->folder, sizeof s->folder, "%.*s", (int)(slash - found.gl_pathv[k]),
                      found.gl_pathv[k]);
@@ -157,15 +174,15 @@ bn_status bn_stored_add_bridges(struct bn_stored_list *all, bn_error *err)
 
 /* ---- refs ---- */
 
-static const char *state_of(const struct bn_stored *s)
+static const char *state_of(const struct stored *s)
 {
     bn_error why = {0};
     if (!s->ready) return "not built";
-    bn_status status = bn_stored_check(s, &why);
+    bn_status status = check_stored(s, &why);
     return status == BN_OK ? "ready" : status == BN_ERR_INTEGRITY ? "changed" : "missing";
 }
 
-static bn_status print_refs(const struct bn_stored_list *all, bool json, bn_error *err)
+static bn_status print_refs(const struct stored_list *all, bool json, bn_error *err)
 {
     static const char *const HEADS[] = {"name", "state", "commit", "digest", "created", "folder"};
     static const int WIDTHS[] = {60, 60, 12, 16, 10, PATH_MAX};
@@ -177,7 +194,7 @@ static bn_status print_refs(const struct bn_stored_list *all, bool json, bn_erro
     list = bn_json_put_array(doc, "references");
     bn_table_begin(&t, HEADS, "llllln");
     for (size_t i = 0; i < all->n; i++) {
-        const struct bn_stored *s = &all->list[i];
+        const struct stored *s = &all->list[i];
         const char *const texts[COLUMNS] = {s->name,   state_of(s), s->commit,
                                             s->digest, s->created,  s->folder};
         bn_json *o = bn_json_add_object(list);
@@ -198,9 +215,9 @@ static bn_status print_refs(const struct bn_stored_list *all, bool json, bn_erro
 
 bn_status bn_crossval_refs(struct bn_args *args, bn_error *err)
 {
-    struct bn_stored_list all;
-    bn_status status = bn_stored_read(&all, err);
-    if (status == BN_OK) status = bn_stored_add_bridges(&all, err);
+    struct stored_list all;
+    bn_status status = read_all(&all, err);
+    if (status == BN_OK) status = add_bridges(&all, err);
     if (status == BN_OK && !args->json && all.n == 0)
         puts("no reference is set up; bn-crossval setup node-llama-cpp installs one");
     else if (status == BN_OK)
@@ -285,7 +302,7 @@ static void check_disk(struct bn_doctor *d)
     char path[PATH_MAX], there[PATH_MAX];
     uint64_t bytes = 0;
     bn_error why = {0};
-    bool known = bn_stored_root(path, &why) == BN_OK && bn_disk_free(&bytes, there, path);
+    bool known = stored_root(path, &why) == BN_OK && bn_disk_free(&bytes, there, path);
     if (known)
         bn_doctor_put(d, BN_DOCTOR_IF(bytes >= LEAST_DISK), "disk",
                       "free 2 GiB there, or set XDG_CACHE_HOME to another disk", "%.1f GiB free in %s",
@@ -298,19 +315,19 @@ static void check_disk(struct bn_doctor *d)
 static bn_status check_references(struct bn_doctor *d, bn_error *err)
 {
     static const char HINT[] = "bn-crossval setup node-llama-cpp installs one, setup --source DIR builds one";
-    struct bn_stored_list stored = {0};
+    struct stored_list stored = {0};
     char path[PATH_MAX];
     bool oracle = bn_crossval_find_program("bn-reference", path);
     size_t n_usable = oracle;
     bn_doctor_put(d, BN_DOCTOR_IF(oracle), "oracle", "make reference, and make install to install it", "%s",
                   oracle ? path : "bn-reference was not found");
-    bn_status status = bn_stored_read(&stored, err);
-    if (status == BN_OK) status = bn_stored_add_bridges(&stored, err);
+    bn_status status = read_all(&stored, err);
+    if (status == BN_OK) status = add_bridges(&stored, err);
     for (size_t i = 0; i < stored.n && status == BN_OK; i++) {
-        const struct bn_stored *s = &stored.list[i];
+        const struct stored *s = &stored.list[i];
         bn_error why = {0};
         if (!s->ready) continue;
-        bool good = bn_stored_check(s, &why) == BN_OK;
+        bool good = check_stored(s, &why) == BN_OK;
         n_usable += good;
         bn_doctor_put(d, BN_DOCTOR_IF(good), s->name, HINT, "%s", good ? s->folder : why.msg);
     }

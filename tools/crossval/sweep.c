@@ -41,7 +41,7 @@ static bn_status bad_line(const struct sweep *s, bn_error *err, const char *what
 static bn_status read_ids(const struct sweep *s, const char *member, int32_t **ids, size_t *n, bn_error *err)
 {
     bn_error why = {0};
-    bn_status status = bn_reference_read_ids(bn_json_get(s->line, member), ids, n, &why);
+    bn_status status = bn_json_ids(bn_json_get(s->line, member), ids, n, &why);
     if (status == BN_OK) return BN_OK;
     return status == BN_ERR_FORMAT ? bad_line(s, err, "the ids are not a list of ids") : bn_nomem(err);
 }

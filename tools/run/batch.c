@@ -217,7 +217,7 @@ static bn_status print_line(const struct request *q, size_t index, bn_error *err
     if (id != NULL) bn_json_put_copy(line, "id", id);
     bn_json_put_string(line, "text", bn_buf_text(&q->answer));
     bn_run_put_answer(line, &q->gen);
-    return bn_run_print_line(line, err);
+    return bn_cli_flush_json(line, true, err);
 }
 
 /* Prints what is next in order and has ended, and gives its memory back. */

@@ -145,9 +145,7 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
         bn_json_put_u64(doc, "accepted_tokens", gen->drafts.accepted);
     }
     bn_run_put_times(doc, gen);
-    bn_status status = bn_cli_print_json(doc, err);
-    bn_json_free(doc);
-    return status;
+    return bn_cli_flush_json(doc, false, err);
 }
 
 static bn_status write_receipt(const struct bn_args *args, const struct job *job, bn_error *err)

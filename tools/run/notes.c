@@ -107,20 +107,6 @@ void bn_run_put_times(bn_json *o, const struct bn_generation *gen)
                        bn_run_rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns));
 }
 
-bn_status bn_run_print_line(bn_json *line, bn_error *err)
-{
-    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
-    bn_status status = bn_json_write_line(line, true, &out, err);
-    if (status == BN_OK) {
-        bn_report_json_began();
-        fwrite(out.data, 1, out.len, stdout);
-        fflush(stdout);
-    }
-    bn_buf_release(&out);
-    bn_json_free(line);
-    return status;
-}
-
 struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct bn_run_engine *engine,
                                        const struct bn_generation *gen, bn_template tmpl)
 {

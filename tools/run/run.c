@@ -64,23 +64,33 @@ bn_status bn_run_need_all(const char *option, bn_error *err)
                    bn_cli_ranks()->count);
 }
 
-/* This process has a part of the weights. */
-static void note_ranks(const struct bn_run_engine *engine)
+/* --draft: the model that drafts. */
+static bn_status open_draft(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
 {
-    const struct bn_ranks *ranks = bn_cli_ranks();
-    if (ranks != NULL)
-        bn_report_note(1, "%u ranks; this one has %.1f MiB of weights", ranks->count,
-                       (double)bn_model_resident_bytes(engine->model) / 0x1p20);
+    const struct bn_run_options *o = args->fields;
+    const bn_model_options with = {.repack = BN_REPACK_AUTO};
+    char *path = NULL;
+    if (o->draft_model == NULL) return BN_OK;
+    if (o->speculate != BN_DRAFT_NONE)
+        return bn_fail(err, BN_ERR_ARG, "--speculate ngram and --draft exclude each other");
+    BN_TRY(bn_cli_model_path(&path, o->draft_model, err));
+    bn_status status = bn_model_open(&engine->draft_model, path, &with, err);
+    bn_free(path);
+    BN_TRY(status);
+    uint32_t n_ctx = bn_session_n_ctx(engine->session), most = bn_model_hparams(engine->draft_model)->n_ctx;
+    bn_session_options options = {.n_ctx = n_ctx < most ? n_ctx : most, .n_threads = o->n_threads};
+    return bn_session_open(&engine->draft, engine->draft_model, &options, err);
 }
 
 bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
+    const struct bn_ranks *ranks = bn_cli_ranks();
     uint64_t start = bn_clock_ns();
     *engine = (struct bn_run_engine){0};
     bn_status status = open_session(engine, args, err);
     status = bn_cli_agree(engine->session, status, err);
-    if (status == BN_OK) status = bn_run_draft_open(engine, args, err);
+    if (status == BN_OK) status = open_draft(engine, args, err);
     engine->load_ns = bn_clock_ns() - start;
     if (status == BN_OK) status = bn_cli_live_open(&engine->live, args, &o->live, engine->session, err);
     if (status != BN_OK) {
@@ -90,7 +100,9 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
     bn_session_set_cancel(engine->session, is_interrupted, engine);
     bn_cli_warn_threads(engine->session, o->n_threads);
     bn_run_note_model(args, engine->model);
-    note_ranks(engine);
+    if (ranks != NULL) /* this process has a part of the weights */
+        bn_report_note(1, "%u ranks; this one has %.1f MiB of weights", ranks->count,
+                       (double)bn_model_resident_bytes(engine->model) / 0x1p20);
     uint32_t n_threads = bn_session_n_threads(engine->session);
     bn_report_note(1,
                    "%u thread%s, instruction set %s, context of %u tokens, batches of %u, opened in %.1f ms",
@@ -107,7 +119,8 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
 
 void bn_run_close(struct bn_run_engine *engine)
 {
-    bn_run_draft_close(engine);
+    bn_session_close(engine->draft);
+    bn_model_close(engine->draft_model);
     bn_live_close(engine->live);
     bn_session_close(engine->session);
     bn_model_close(engine->model);
@@ -295,36 +308,6 @@ bn_status bn_run_cache_save(const struct bn_args *args, bn_session *session, siz
     bn_report_note(0, "prompt cache: %zu token%s saved, %.1f MiB", n_tokens, bn_cli_s(n_tokens),
                    (double)n_tokens * (double)bn_session_token_bytes(session) / 0x1p20);
     return BN_OK;
-}
-
-/* ---- --speculate and --draft: what drafts tokens for generate and chat ---- */
-
-static bn_status open_draft_model(bn_model **out, const char *name, bn_error *err)
-{
-    const bn_model_options options = {.repack = BN_REPACK_AUTO};
-    char *path = NULL;
-    BN_TRY(bn_cli_model_path(&path, name, err));
-    bn_status status = bn_model_open(out, path, &options, err);
-    bn_free(path);
-    return status;
-}
-
-bn_status bn_run_draft_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
-{
-    const struct bn_run_options *o = args->fields;
-    if (o->draft_model == NULL) return BN_OK;
-    if (o->speculate != BN_DRAFT_NONE)
-        return bn_fail(err, BN_ERR_ARG, "--speculate ngram and --draft exclude each other");
-    BN_TRY(open_draft_model(&engine->draft_model, o->draft_model, err));
-    uint32_t n_ctx = bn_session_n_ctx(engine->session), most = bn_model_hparams(engine->draft_model)->n_ctx;
-    bn_session_options options = {.n_ctx = n_ctx < most ? n_ctx : most, .n_threads = o->n_threads};
-    return bn_session_open(&engine->draft, engine->draft_model, &options, err);
-}
-
-void bn_run_draft_close(struct bn_run_engine *engine)
-{
-    bn_session_close(engine->draft);
-    bn_model_close(engine->draft_model);
 }
 
 bn_draft_options bn_run_draft(const struct bn_args *args, const struct bn_run_engine *engine)

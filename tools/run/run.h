@@ -71,8 +71,7 @@ struct bn_run_engine {
     bn_session *draft;
     struct bn_live *live; /* NULL without --live */
     uint64_t load_ns;
-    bool
-        answering; /* the first token is there: Ctrl-C ends the answer by on_token, and no longer the evaluation */
+    bool answering; /* the first token is there: Ctrl-C ends the answer by on_token, not the evaluation */
 };
 
 /* --model, --isa, then --threads, --ctx, --batch. The copies of BN_REPACK_AUTO, which commands that generate make, are
@@ -118,11 +117,7 @@ BN_MUST_CHECK bn_status bn_run_cache_load(const struct bn_args *args, bn_session
 BN_MUST_CHECK bn_status bn_run_cache_save(const struct bn_args *args, bn_session *session, size_t n_tokens,
                                           size_t n_cached, bn_error *err);
 
-/* --draft: opens the model that drafts; */
-BN_MUST_CHECK bn_status bn_run_draft_open(struct bn_run_engine *engine, const struct bn_args *args,
-                                          bn_error *err);
-void bn_run_draft_close(struct bn_run_engine *engine);
-/* with --speculate, --draft-max, --draft-always, what a generation is to do; */
+/* --speculate, --draft, --draft-max, --draft-always: what a generation is to do; */
 bn_draft_options bn_run_draft(const struct bn_args *args, const struct bn_run_engine *engine);
 /* and a note about what it did. */
 void bn_run_note_drafts(const struct bn_generation *gen, unsigned level);
@@ -203,8 +198,6 @@ bn_status bn_run_batch(struct bn_args *args, bn_error *err);
 /* What the documents of answers have in common: tokens and why they ended; and their times. */
 void bn_run_put_answer(bn_json *o, const struct bn_generation *gen);
 void bn_run_put_times(bn_json *o, const struct bn_generation *gen);
-/* Prints a document as one line at once, and releases it. */
-BN_MUST_CHECK bn_status bn_run_print_line(bn_json *line, bn_error *err);
 /* The receipt of a generation, but for its prompt. */
 struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct bn_run_engine *engine,
                                        const struct bn_generation *gen, bn_template tmpl);

@@ -12,24 +12,13 @@
 #include "base/random.h"
 #include "lab/host/machine.h"
 #include "tools/cli/ranks.h"
+#include "tools/cli/report.h"
 #include "tools/train/train.h"
 #include "train/ranks.h"
 #include "train/trainer.h"
 
 #define SCHEMA "bn.training/1"
 #define MOST_STEPS 1000000u
-
-/* Prints a document as one line at once, and releases it. */
-static bn_status print(bn_json *doc, bn_error *err)
-{
-    struct bn_buf line = {.max = 1u << 20};
-    bn_status status = bn_json_write_line(doc, true, &line, err);
-    if (status == BN_OK) fwrite(line.data, 1, line.len, stdout);
-    fflush(stdout);
-    bn_buf_release(&line);
-    bn_json_free(doc);
-    return status;
-}
 
 static bn_status print_run(const struct bn_trainer *t, bn_error *err)
 {
@@ -43,7 +32,7 @@ static bn_status print_run(const struct bn_trainer *t, bn_error *err)
     bn_json_put_u64(o, "norms", bn_weights_count(&t->weights, BN_PARAM_NORM));
     bn_json_put_u64(doc, "threads", bn_team_size(t->team));
     bn_json_put_number(doc, "flop_per_token", bn_pass_flop(&t->weights));
-    return print(doc, err);
+    return bn_cli_flush_json(doc, true, err);
 }
 
 /* One step. */
@@ -71,7 +60,7 @@ static bn_status print_step(struct bn_trainer *t, const struct bn_corpus *corpus
                             load_before.waited_ns);
     }
     bn_json_put_number(doc, "loss", t->curve.points[t->curve.n - 1].loss);
-    return print(doc, err);
+    return bn_cli_flush_json(doc, true, err);
 }
 
 static bn_status print_end(const struct bn_trainer *t, bn_error *err)
@@ -87,7 +76,7 @@ static bn_status print_end(const struct bn_trainer *t, bn_error *err)
     bn_json_put_u64(o, "activations_bytes", memory.activations);
     bn_json_put_u64(o, "peak_rss_bytes", bn_machine_peak_rss_bytes());
     bn_json_put_string(doc, "weights_sha256", hex);
-    return print(doc, err);
+    return bn_cli_flush_json(doc, true, err);
 }
 
 /* Random tokens for several steps. */

@@ -15,7 +15,13 @@
 
 /* ---- files ---- */
 
-bn_status bn_train_text_parse(struct bn_train_text *text, const char *typed, bn_error *err)
+/* A file as the user typed it, "FILE" or "FILE:TIMES". */
+struct text {
+    char *path;
+    uint32_t times;
+};
+
+static bn_status parse_text(struct text *text, const char *typed, bn_error *err)
 {
     const char *colon = strrchr(typed, ':');
     size_t n = strlen(typed);
@@ -32,9 +38,8 @@ bn_status bn_train_text_parse(struct bn_train_text *text, const char *typed, bn_
     return text->path != NULL ? BN_OK : bn_nomem(err);
 }
 
-bn_status bn_train_text_read(const struct bn_train_text *text, struct bn_buf *buf, bn_error *err)
+static bn_status read_text(const struct text *text, struct bn_buf *buf, bn_error *err)
 {
-    buf->len = 0;
     buf->max = MAX_TEXT_BYTES;
     BN_TRY(bn_file_read(text->path, buf, err));
     return buf->len > 0 ? BN_OK : bn_fail_in(err, BN_ERR_ARG, text->path, "the text is empty");
@@ -52,10 +57,10 @@ static bn_status learn_texts(struct bn_learner *l, const struct bn_texts *typed,
 {
     bn_status status = BN_OK;
     for (size_t i = 0; i < typed->n && status == BN_OK; i++) {
-        struct bn_train_text text = {0};
+        struct text text = {0};
         struct bn_buf buf = {0};
-        status = bn_train_text_parse(&text, typed->list[i], err);
-        if (status == BN_OK) status = bn_train_text_read(&text, &buf, err);
+        status = parse_text(&text, typed->list[i], err);
+        if (status == BN_OK) status = read_text(&text, &buf, err);
         for (uint32_t t = 0; t < text.times && status == BN_OK; t++)
             status = bn_learner_add(l, buf.data, buf.len, err);
         bn_buf_release(&buf);
@@ -64,8 +69,7 @@ static bn_status learn_texts(struct bn_learner *l, const struct bn_texts *typed,
     return status;
 }
 
-bn_status bn_train_learn(struct bn_buf *file, const struct bn_train_tokenizer_options *o, bool quiet,
-                         bn_error *err)
+bn_status bn_train_learn(struct bn_buf *file, const struct bn_train_options *o, bool quiet, bn_error *err)
 {
     static const char *const END[] = {"<|endoftext|>"};
     const char *const *specials = o->specials.n > 0 ? o->specials.list : END;
@@ -121,13 +125,13 @@ static int32_t end_of(const struct bn_train_texts *texts)
 }
 
 static bn_status add_text(struct bn_train_texts *texts, struct bn_corpus *corpus, const char *role,
-                          const struct bn_train_text *text, const char *want, bn_json *data, bn_error *err)
+                          const struct text *text, const char *want, bn_json *data, bn_error *err)
 {
     struct bn_buf buf = {0};
     char hex[BN_SHA256_HEX];
     bool validation = strcmp(role, "validation") == 0;
     size_t before = corpus->n;
-    bn_status status = bn_train_text_read(text, &buf, err);
+    bn_status status = read_text(text, &buf, err);
     bn_sha256_hex(buf.data, buf.len, hex);
     if (status == BN_OK && want != NULL && strcmp(want, hex) != 0)
         status = bn_fail_in(err, BN_ERR_INTEGRITY, text->path,
@@ -152,8 +156,8 @@ bn_status bn_train_read_texts(struct bn_train_texts *texts, struct bn_corpus *co
                               const struct bn_texts *typed, bn_json *data, bn_error *err)
 {
     for (size_t i = 0; i < typed->n; i++) {
-        struct bn_train_text text = {0};
-        BN_TRY(bn_train_text_parse(&text, typed->list[i], err));
+        struct text text = {0};
+        BN_TRY(parse_text(&text, typed->list[i], err));
         bn_status status = add_text(texts, corpus, role, &text, NULL, data, err);
         bn_free(text.path);
         BN_TRY(status);
@@ -169,7 +173,7 @@ bn_status bn_train_reread_texts(struct bn_train_texts *texts, const bn_json *dat
         uint64_t times = 0;
         if (!bn_json_u64(bn_json_get(o, "times"), &times) || times < 1 || times > 1000)
             return bn_fail(err, BN_ERR_FORMAT, "the checkpoint's list of texts is invalid");
-        struct bn_train_text text = {bn_strndup(path, strlen(path)), (uint32_t)times};
+        struct text text = {bn_strndup(path, strlen(path)), (uint32_t)times};
         if (text.path == NULL) return bn_nomem(err);
         struct bn_corpus *corpus = strcmp(role, "late") == 0         ? &texts->late
                                    : strcmp(role, "validation") == 0 ? &texts->validation

@@ -22,10 +22,10 @@ struct bn_train_file {
     double temperature; /* 0: as trained */
 };
 
-/* Options of train and resume; resume has some of them. */
+/* Options of all commands; each has some of them. */
 struct bn_train_options {
-    struct bn_texts texts, late_texts, validations;
-    const char *tokenizer, *output;
+    struct bn_texts texts, late_texts, validations, specials;
+    const char *tokenizer, *output, *name; /* name: of a vocabulary */
     uint32_t vocab;
     const char *pre;
     int arch, group;
@@ -41,17 +41,6 @@ struct bn_train_options {
     struct bn_train_file file;
 };
 
-struct bn_train_tokenizer_options {
-    struct bn_texts texts, specials;
-    uint32_t vocab;
-    const char *pre, *output, *name;
-};
-
-struct bn_train_export_options {
-    const char *output;
-    struct bn_train_file file;
-};
-
 /* The settings of a run; the vocabulary is known by now. BN_ERR_ARG for sizes that do not fit together. */
 BN_MUST_CHECK bn_status bn_train_settings(struct bn_train_settings *s, const struct bn_train_options *o,
                                           uint32_t n_vocab, bn_error *err);
@@ -61,16 +50,6 @@ bn_status bn_train_bench(struct bn_args *args, bn_error *err);
 
 /* ---- texts ---- */
 
-/* A file as the user typed it, "FILE" or "FILE:TIMES". */
-struct bn_train_text {
-    char *path;
-    uint32_t times;
-};
-BN_MUST_CHECK bn_status bn_train_text_parse(struct bn_train_text *text, const char *typed, bn_error *err);
-/* Reads it; buf is emptied first. */
-BN_MUST_CHECK bn_status bn_train_text_read(const struct bn_train_text *text, struct bn_buf *buf,
-                                           bn_error *err);
-
 /* The tokens of a run: what it is trained on, late in the run too, and what it is validated with. */
 struct bn_train_texts {
     struct bn_corpus main, late, validation;
@@ -79,8 +58,8 @@ struct bn_train_texts {
     struct bn_buf tokenizer_file; /* GGUF */
 };
 /* Learns a vocabulary from the texts. */
-BN_MUST_CHECK bn_status bn_train_learn(struct bn_buf *file, const struct bn_train_tokenizer_options *o,
-                                       bool quiet, bn_error *err);
+BN_MUST_CHECK bn_status bn_train_learn(struct bn_buf *file, const struct bn_train_options *o, bool quiet,
+                                       bn_error *err);
 /* Opens a vocabulary that is in texts->tokenizer_file. */
 BN_MUST_CHECK bn_status bn_train_open_vocabulary(struct bn_train_texts *texts, bn_error *err);
 /* Reads the texts of one role ("text", "late", "validation") into a corpus, and appends them to `data`, an array of

@@ -74,8 +74,8 @@ static bn_status put_name(struct bn_buf *out, const struct bn_verify_item *item,
     return bn_buf_check(out, err);
 }
 
-static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_verify_item *item,
-                          const struct bn_verify_result *result, bn_error *err)
+static bn_json *make_line(uint64_t index, const struct bn_verify_item *item,
+                          const struct bn_verify_result *result)
 {
     bn_json *line = bn_json_new_object();
     bn_json_put_u64(line, "index", index);
@@ -95,9 +95,7 @@ static bn_status put_json(struct bn_buf *out, uint64_t index, const struct bn_ve
     bn_json_put_bool(line, "replayed", result->replayed);
     if (result->replayed) bn_json_put_u64(line, "replay_ns", result->replay_ns);
     if (result->replayed) bn_json_put_u64(line, "replayed_tokens", result->n_tokens);
-    bn_status status = bn_json_write_line(line, true, out, err);
-    bn_json_free(line);
-    return status;
+    return line;
 }
 
 static void put_text(struct bn_buf *out, const char *name, const struct bn_verify_result *result)
@@ -117,15 +115,12 @@ static bn_status print(struct results *r, const struct bn_verify_item *item, con
 {
     const struct bn_args *args = r->v->args;
     struct bn_buf out = {.max = MAX_LINE_BYTES};
-    bn_status status = BN_OK;
-    if (args->json)
-        status = put_json(&out, r->n_all, item, result, err);
-    else if (args->verbose > 0 || result->outcome != BN_OUTCOME_VERIFIED)
-        put_text(&out, name, result);
-    if (status == BN_OK) status = bn_buf_check(&out, err);
-    if (status == BN_OK && out.len > 0) {
-        bn_progress_clear(&r->bar);
-        bn_report_json_began();
+    if (!args->json && args->verbose == 0 && result->outcome == BN_OUTCOME_VERIFIED) return BN_OK;
+    bn_progress_clear(&r->bar);
+    if (args->json) return bn_cli_flush_json(make_line(r->n_all, item, result), true, err);
+    put_text(&out, name, result);
+    bn_status status = bn_buf_check(&out, err);
+    if (status == BN_OK) {
         fwrite(out.data, 1, out.len, stdout); /* bytes that are lost are noticed when the program ends */
         fflush(stdout);
     }

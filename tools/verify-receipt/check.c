@@ -25,7 +25,7 @@
 /* ---- keys and files ---- */
 
 /* A key that is there already is not kept: a threshold counts different keys. */
-static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error *err)
+static bn_status add_key(struct bn_verify *v, const char *path, bn_error *err)
 {
     struct bn_buf pem = {.max = MAX_KEY_BYTES};
     struct bn_key *key = NULL;
@@ -35,14 +35,14 @@ static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error
     bn_buf_release(&pem);
     if (status == BN_OK) status = bn_key_id(key, id, err);
     bool known = false;
-    for (size_t i = 0; i < keys->n && status == BN_OK; i++) {
-        status = bn_key_id(keys->list[i], other, err);
+    for (size_t i = 0; i < v->n_keys && status == BN_OK; i++) {
+        status = bn_key_id(v->keys[i], other, err);
         if (strcmp(id, other) == 0) known = true;
     }
-    if (status == BN_OK && !known && keys->n == BN_ENVELOPE_MAX_KEYS)
+    if (status == BN_OK && !known && v->n_keys == BN_ENVELOPE_MAX_KEYS)
         status = bn_fail(err, BN_ERR_LIMIT, "more than %u public keys", BN_ENVELOPE_MAX_KEYS);
     if (status == BN_OK && !known)
-        keys->list[keys->n++] = key;
+        v->keys[v->n_keys++] = key;
     else
         bn_key_close(key);
     bn_error_name(err, path);
@@ -148,7 +148,7 @@ bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_err
     BN_TRY(read_policy(&v->policy, args, err));
     bn_machine_read(&v->machine);
     for (size_t i = 0; i < v->options->keys.n; i++)
-        BN_TRY(add_key(&v->keys, v->options->keys.list[i], err));
+        BN_TRY(add_key(v, v->options->keys.list[i], err));
     return BN_OK;
 }
 
@@ -157,8 +157,8 @@ void bn_verify_close(struct bn_verify *v)
     for (size_t i = 0; i < v->n_models; i++)
         bn_file_map_close(&v->models[i].map);
     bn_free(v->models);
-    for (size_t i = 0; i < v->keys.n; i++)
-        bn_key_close(v->keys.list[i]);
+    for (size_t i = 0; i < v->n_keys; i++)
+        bn_key_close(v->keys[i]);
     bn_receipt_policy_release(&v->policy);
     *v = (struct bn_verify){0};
 }
@@ -240,11 +240,8 @@ static bn_status check_training(struct bn_verify *v, struct bn_verify_subject *s
 bn_status bn_verify_check(struct bn_verify *v, struct bn_verify_subject *s, const struct bn_str *text,
                           bn_error *err)
 {
-    const struct bn_key *list[BN_ENVELOPE_MAX_KEYS] = {0};
-    for (size_t i = 0; i < v->keys.n; i++)
-        list[i] = v->keys.list[i];
-    const struct bn_receipt_keys keys = {list, v->keys.n, (size_t)v->policy.signature_threshold,
-                                         v->options->unverified};
+    const struct bn_receipt_keys keys = {(const struct bn_key *const *)v->keys, v->n_keys,
+                                         (size_t)v->policy.signature_threshold, v->options->unverified};
     if (text != NULL)
         BN_TRY(bn_receipt_open(&s->receipt, text->ptr, text->len, &keys, err));
     else

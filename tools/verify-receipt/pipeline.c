@@ -160,7 +160,6 @@ static void forget_receipt(struct job *job)
     job->request = NULL;
     bn_receipt_release(&job->subject.receipt);
     bn_buf_release(&job->item.text);
-    job->item.text = (struct bn_buf){0};
 }
 
 static void release(struct job *job)

@@ -121,12 +121,7 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
 bn_status bn_verify_print(const struct bn_args *args, const char *path, const struct bn_receipt *receipt,
                           const struct bn_rules_report *report, bn_error *err)
 {
-    if (args->json) {
-        bn_json *doc = make_document(path, receipt, report);
-        bn_status status = bn_cli_print_json(doc, err);
-        bn_json_free(doc);
-        return status;
-    }
+    if (args->json) return bn_cli_flush_json(make_document(path, receipt, report), false, err);
     if (!args->quiet || !report->verified) print_verdict(args, path, report);
     print_rules(args, report);
     if (!args->quiet && report->verified) print_summary(receipt);

@@ -95,8 +95,7 @@ bn_status bn_verify_keygen(struct bn_args *args, bn_error *err)
     if (status == BN_OK && args->json) {
         bn_json *doc = bn_json_new_object();
         bn_json_put_string(doc, "key_id", id);
-        status = bn_cli_print_json(doc, err);
-        bn_json_free(doc);
+        status = bn_cli_flush_json(doc, false, err);
     }
     explicit_bzero(secret, sizeof secret);
     bn_buf_release(&public_pem);

@@ -111,7 +111,6 @@ static bn_status make_item(struct bn_verify_source *s, struct bn_verify_item *it
     item->file = bn_strndup(path, strlen(path));
     item->line = is_path ? 0 : s->line;
     if (is_path) bn_buf_release(text);
-    if (is_path) *text = (struct bn_buf){0};
     return item->file != NULL ? BN_OK : bn_nomem(err);
 }
 
@@ -130,7 +129,6 @@ static bn_status next_line(struct bn_verify_source *s, struct bn_verify_item *it
     }
     bool failed = ferror(s->lines) != 0;
     bn_buf_release(&item->text);
-    item->text = (struct bn_buf){0};
     bn_status status = failed ? bn_fail_errno(err, errno, s->file, "cannot read") : BN_OK;
     close_lines(s);
     return status;

@@ -34,12 +34,6 @@ struct bn_verify_options {
     const char *key, *output;
 };
 
-/* The public keys of --public-key, each once. */
-struct bn_verify_keys {
-    struct bn_key *list[BN_ENVELOPE_MAX_KEYS];
-    size_t n;
-};
-
 /* ---- check.c ---- */
 
 /* A model that receipts may name: the bytes that are hashed are those that are replayed. */
@@ -61,7 +55,8 @@ struct bn_verify_probe {
 struct bn_verify {
     const struct bn_args *args;
     const struct bn_verify_options *options;
-    struct bn_verify_keys keys;
+    struct bn_key *keys[BN_ENVELOPE_MAX_KEYS]; /* of --public-key, each once */
+    size_t n_keys;
     struct bn_receipt_policy policy;
     struct bn_machine machine;
     struct bn_verify_model *models; /* NULL: not opened yet */

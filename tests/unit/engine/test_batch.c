@@ -20,6 +20,27 @@ static uint32_t next_random(uint64_t *state, uint32_t below)
     return (uint32_t)((*state >> 33) % below);
 }
 
+static bn_model *common; /* of all tests that need one model */
+
+FIXTURE(open_common)
+{
+    must(bn_model_open(&common, MODEL, NULL, &err));
+}
+
+FIXTURE(close_common)
+{
+    bn_model_close(common);
+}
+
+static bn_session *open_session(const bn_model *model, uint32_t n_ctx, uint32_t n_batch, uint32_t n_threads)
+{
+    bn_session *session = NULL;
+    bn_session_options options = {
+        .n_ctx = n_ctx, .n_batch = n_batch, .n_threads = n_threads, .exact_threads = true};
+    must(bn_session_open(&session, model, &options, &err));
+    return session;
+}
+
 struct texts {
     int32_t ids[N_SEQUENCES][N_TOKENS];
     size_t n_vocab, n_embd;
@@ -32,13 +53,11 @@ static void make_texts(struct texts *t, bn_model *model)
     t->n_vocab = bn_model_hparams(model)->n_vocab;
     t->n_embd = bn_model_hparams(model)->n_embd;
     for (size_t k = 0; k < N_SEQUENCES; k++) {
-        bn_session *session = NULL;
-        bn_session_options options = {.n_ctx = N_TOKENS, .n_batch = N_TOKENS, .n_threads = 1};
+        bn_session *session = open_session(model, N_TOKENS, N_TOKENS, 1);
         for (size_t i = 0; i < N_TOKENS; i++)
             t->ids[k][i] = (int32_t)next_random(&state, (uint32_t)t->n_vocab);
         t->logits[k] = bn_alloc(N_TOKENS * t->n_vocab, sizeof(float));
         t->hidden[k] = bn_alloc(N_TOKENS * t->n_embd, sizeof(float));
-        must(bn_session_open(&session, model, &options, &err));
         must(bn_session_eval(session, t->ids[k], N_TOKENS, BN_LOGITS_ALL, t->logits[k], &err));
         for (size_t i = 0; i < N_TOKENS; i++)
             memcpy(t->hidden[k] + i * t->n_embd, bn_session_hidden_row(session, i),
@@ -103,12 +122,9 @@ static void check_round(const struct texts *t, const bn_session *session, const 
 
 static void run_together(const struct texts *t, bn_model *model, uint32_t n_threads, const char *path)
 {
-    bn_session *session = NULL;
+    bn_session *session = open_session(model, N_TOKENS, N_BATCH, n_threads);
     bn_sequence *sequences[N_SEQUENCES];
-    bn_session_options options = {
-        .n_ctx = N_TOKENS, .n_batch = N_BATCH, .n_threads = n_threads, .exact_threads = true};
     float *logits = bn_alloc(N_BATCH * t->n_vocab, sizeof *logits);
-    must(bn_session_open(&session, model, &options, &err));
     sequences[0] = bn_session_sequence(session);
     for (size_t k = 1; k < N_SEQUENCES; k++)
         must(bn_sequence_open(&sequences[k], session, 0, &err));
@@ -156,25 +172,18 @@ TEST(sequences_do_not_change_each_other)
 
 TEST(the_test_sees_another_sequence)
 {
-    bn_model *model = NULL;
     struct texts texts;
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    make_texts(&texts, model);
+    make_texts(&texts, common);
     size_t row = (N_TOKENS - 1) * texts.n_vocab;
     assert_memory_not_equal(texts.logits[0] + row, texts.logits[1] + row, texts.n_vocab * sizeof(float));
     release_texts(&texts);
-    bn_model_close(model);
 }
 
 TEST(bad_batches_change_nothing)
 {
-    bn_model *model = NULL;
-    bn_session *session = NULL;
+    bn_session *session = open_session(common, 32, 8, 1);
     bn_sequence *other = NULL, *too_long = NULL;
-    bn_session_options options = {.n_ctx = 32, .n_batch = 8, .n_threads = 1};
     int32_t ids[16] = {1, 2, 3}, bad[] = {1, -1};
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    must(bn_session_open(&session, model, &options, &err));
     refused(bn_sequence_open(&too_long, session, 33, &err), BN_ERR_LIMIT);
     bn_mem_set_budget(1000);
     refused(bn_sequence_open(&too_long, session, 32, &err), BN_ERR_NOMEM);
@@ -196,7 +205,6 @@ TEST(bad_batches_change_nothing)
     assert_int_equal(bn_sequence_position(other), 0);
     bn_sequence_close(other);
     bn_session_close(session);
-    bn_model_close(model);
 }
 
 #define N_GENERATIONS 7u
@@ -267,35 +275,26 @@ static void check_together(bn_session *session, const int32_t *ids, double slowd
 
 TEST(generations_are_the_same_alone_and_together)
 {
-    bn_model *model = NULL;
-    bn_session *session = NULL;
-    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 2, .exact_threads = true};
+    bn_session *session = open_session(common, 64, 8, 2);
     int32_t ids[64];
     uint64_t random = 3;
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    must(bn_session_open(&session, model, &options, &err));
     for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
-        ids[i] = (int32_t)next_random(&random, bn_model_hparams(model)->n_vocab);
+        ids[i] = (int32_t)next_random(&random, bn_model_hparams(common)->n_vocab);
     check_together(session, ids, 0.0);
     check_together(session, ids, 1.0); /* pieces of one token */
     check_together(session, ids, 2.5);
     bn_session_close(session);
-    bn_model_close(model);
 }
 
 /* With the right answers as drafts, all together: fewer passes, the same results; also with wrong ones. */
 TEST(given_answers_change_nothing_but_the_passes)
 {
-    bn_model *model = NULL;
-    bn_session *session = NULL;
-    bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = 2, .exact_threads = true};
+    bn_session *session = open_session(common, 64, 16, 2);
     int32_t ids[64];
     uint64_t random = 3, n_drafted = 0;
     bn_generation alone[N_GENERATIONS], with[N_GENERATIONS];
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    must(bn_session_open(&session, model, &options, &err));
     for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
-        ids[i] = (int32_t)next_random(&random, bn_model_hparams(model)->n_vocab);
+        ids[i] = (int32_t)next_random(&random, bn_model_hparams(common)->n_vocab);
     for (size_t k = 0; k < N_GENERATIONS; k++) {
         alone[k] = make_request(ids, k);
         must(bn_session_truncate(session, 0, &err));
@@ -325,23 +324,16 @@ TEST(given_answers_change_nothing_but_the_passes)
     for (size_t k = 0; k < N_GENERATIONS; k++)
         bn_generation_release(&alone[k]);
     bn_session_close(session);
-    bn_model_close(model);
 }
 
 /* A generation that asks for a short timeline ends as in a session with that context. */
 TEST(a_generation_may_limit_its_timeline)
 {
-    bn_model *model = NULL;
-    bn_session *session = NULL, *small = NULL;
-    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 1}, short_one = options;
+    bn_session *session = open_session(common, 64, 8, 1), *small = open_session(common, 12, 8, 1);
     const int32_t ids[] = {5, 6, 7, 8, 9};
     bn_generation gen = {.prompt = ids, .n_prompt = 5, .n_predict = 40, .n_ctx = 12, .want_chain = true},
                   want = gen;
-    short_one.n_ctx = 12;
     want.n_ctx = 0;
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    must(bn_session_open(&session, model, &options, &err));
-    must(bn_session_open(&small, model, &short_one, &err));
     must(bn_generate(session, NULL, &gen, &err));
     must(bn_generate(small, NULL, &want, &err));
     assert_int_equal(want.reason, BN_STOP_CONTEXT);
@@ -355,23 +347,18 @@ TEST(a_generation_may_limit_its_timeline)
     refused(bn_generate(session, NULL, &gen, &err), BN_ERR_LIMIT);
     bn_session_close(small);
     bn_session_close(session);
-    bn_model_close(model);
 }
 
 /* A text that is embedded in the passes of two generations: all get the bits that they get alone. */
 TEST(an_embedding_and_generations_do_not_change_each_other)
 {
     static const bn_pooling POOLINGS[] = {BN_POOLING_MEAN, BN_POOLING_LAST, BN_POOLING_FIRST};
-    bn_model *model = NULL;
-    bn_session *session = NULL;
-    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 2};
+    bn_session *session = open_session(common, 64, 8, 2);
     int32_t ids[64];
     float *want, *got;
     for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
         ids[i] = (int32_t)(i * 7 + 40);
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    must(bn_session_open(&session, model, &options, &err));
-    size_t n_embd = bn_model_hparams(model)->n_embd;
+    size_t n_embd = bn_model_hparams(common)->n_embd;
     want = bn_alloc(n_embd, sizeof *want);
     got = bn_alloc(n_embd, sizeof *got);
     for (size_t k = 0; k < BN_ARRAY_LEN(POOLINGS); k++) {
@@ -405,22 +392,17 @@ TEST(an_embedding_and_generations_do_not_change_each_other)
     bn_free(want);
     bn_free(got);
     bn_session_close(session);
-    bn_model_close(model);
 }
 
 /* Prompts share what a pass has for them: the short one does not wait for the long one, which came first. */
 TEST(a_short_prompt_does_not_wait_for_a_long_one)
 {
-    bn_model *model = NULL;
-    bn_session *session = NULL;
+    bn_session *session = open_session(common, 64, 8, 1);
     bn_scheduler *sched = NULL;
     bn_sequence *second = NULL;
-    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 1};
     int32_t ids[64] = {0};
     bn_generation large = {.prompt = ids, .n_prompt = 60, .n_predict = 1},
                   small = {.prompt = ids, .n_prompt = 8, .n_predict = 1};
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    must(bn_session_open(&session, model, &options, &err));
     must(bn_sequence_open(&second, session, 0, &err));
     must(bn_scheduler_open(&sched, session, NULL, 2, &err));
     must(bn_scheduler_add(sched, bn_session_sequence(session), &large, &err));
@@ -436,22 +418,17 @@ TEST(a_short_prompt_does_not_wait_for_a_long_one)
     bn_generation_release(&small);
     bn_sequence_close(second);
     bn_session_close(session);
-    bn_model_close(model);
 }
 
 /* One is cancelled while its prompt is evaluated, one while it generates: the third gets what it gets alone, and the
  * sequence of a cancelled one has a beginning of its tokens. */
 TEST(a_cancelled_generation_ends_alone)
 {
-    bn_model *model = NULL;
-    bn_session *session = NULL;
+    bn_session *session = open_session(common, 64, 8, 1);
     bn_scheduler *sched = NULL;
     bn_sequence *sequences[3];
-    bn_session_options options = {.n_ctx = 64, .n_batch = 8, .n_threads = 1};
     int32_t ids[64];
     bn_generation gens[3];
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    must(bn_session_open(&session, model, &options, &err));
     for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
         ids[i] = (int32_t)(i + 40);
     must(bn_scheduler_open(&sched, session, NULL, 3, &err));
@@ -490,20 +467,15 @@ TEST(a_cancelled_generation_ends_alone)
         bn_sequence_close(sequences[k]);
     }
     bn_session_close(session);
-    bn_model_close(model);
 }
 
 TEST(a_scheduler_refuses_what_it_cannot_run)
 {
-    bn_model *model = NULL;
-    bn_session *session = NULL;
+    bn_session *session = open_session(common, 16, 4, 1);
     bn_scheduler *sched = NULL;
-    bn_session_options options = {.n_ctx = 16, .n_batch = 4, .n_threads = 1};
     int32_t ids[32] = {1, 2, 3};
     bn_generation one = {.prompt = ids, .n_prompt = 3, .n_predict = 4}, more = one, large = one;
     large.n_prompt = 17;
-    must(bn_model_open(&model, MODEL, NULL, &err));
-    must(bn_session_open(&session, model, &options, &err));
     refused(bn_scheduler_open(&sched, session, NULL, 5, &err), BN_ERR_ARG);
     must(bn_scheduler_open(&sched, session, NULL, 1, &err));
     refused(bn_scheduler_add(sched, bn_session_sequence(session), &large, &err), BN_ERR_LIMIT);
@@ -515,5 +487,6 @@ TEST(a_scheduler_refuses_what_it_cannot_run)
     bn_scheduler_close(sched); /* while it runs: its results are released */
     assert_null(one.ids);
     bn_session_close(session);
-    bn_model_close(model);
 }
+
+GROUP(open_common, close_common)

@@ -3,14 +3,11 @@
  * The state of recurrent layers and its snapshots: each way to shorten, to share and to save a timeline, and each draft that is
  * taken back, gives the bits of an evaluation from the start; how many tokens are evaluated again; how much memory is used.
  */
-#define _GNU_SOURCE /* mkstemp */
-#include <unistd.h>
-
+#define _GNU_SOURCE /* mkdtemp */
 #include "base/digest.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "infer/session.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
 #define MODEL "fixtures/quad-qwen35-q2_0-v331-tied-42.gguf"
 #define N_VOCAB 331u
@@ -316,20 +313,11 @@ TEST(a_cancelled_prompt_leaves_the_timeline)
     expect_logits(f.ids, N_IDS);
 }
 
-static void make_path(char path[32])
-{
-    snprintf(path, 32, "/tmp/bn-snapshots-XXXXXX");
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(close(fd), 0);
-}
-
 /* A file has the snapshots of its tokens, and the state after all of them. */
-TEST(files_have_the_states)
+TEST_IN(files_have_the_states, make_folder, remove_folder)
 {
-    char path[32];
+    const char *path = below("state");
     uint32_t kept = 0;
-    make_path(path);
     run_prompt(20, 25);
     refused(bn_session_save(f.session, 10, path, &err), BN_ERR_UNSUPPORTED);
     for (uint32_t n = 19; n <= 25; n += 6) {
@@ -345,7 +333,6 @@ TEST(files_have_the_states)
             bn_session_close(s);
         }
     }
-    (void)remove(path);
 }
 
 /* Makes the checksum right and reads the file. */
@@ -362,12 +349,11 @@ static bn_status read_sealed(unsigned char *bytes, size_t n)
     return bn_state_read(f.session, bytes, n, "file", f.ids, N_IDS, &kept, &err);
 }
 
-TEST(states_of_impossible_places_are_refused)
+TEST_IN(states_of_impossible_places_are_refused, make_folder, remove_folder)
 {
     static const uint32_t PLACES[][2] = {{0, 25}, {25, 25}, {26, 25}, {19, 19}, {19, 26}, {25, 19}};
-    char path[32];
+    const char *path = below("state");
     struct bn_file_map map;
-    make_path(path);
     run_prompt(20, 25);
     must(bn_session_save(f.session, 25, path, &err));
     must(bn_file_map_open(&map, path, false, &err));
@@ -388,7 +374,6 @@ TEST(states_of_impossible_places_are_refused)
     copy[offsetof(struct bn_state_header, version)] = BN_STATE_VERSION;
     refused(read_sealed(copy, n), BN_ERR_UNSUPPORTED);
     bn_free(copy);
-    (void)remove(path);
 }
 
 /* Generates with drafts and without, and evaluates one token more after each. Returns what the drafts were. */

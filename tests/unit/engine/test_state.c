@@ -3,14 +3,11 @@
  * Saved timelines: what is evaluated after them has the same bits, every damage and every other model is refused, and
  * nothing of a refused file reaches the session. Timelines that are shortened to a common beginning.
  */
-#define _GNU_SOURCE /* mkstemp */
-#include <unistd.h>
-
+#define _GNU_SOURCE /* mkdtemp */
 #include "base/digest.h"
-#include "base/file.h"
 #include "base/mem.h"
 #include "infer/session.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define SMALL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
@@ -41,16 +38,13 @@ FIXTURE(setup)
     f.got = bn_alloc(N_VOCAB, sizeof *f.got);
     for (int32_t i = 0; i < (int32_t)N_IDS; i++)
         f.ids[i] = (i * 151 + 7) % 256;
-    snprintf(f.path, sizeof f.path, "/tmp/bn-state-XXXXXX");
-    int fd = mkstemp(f.path);
-    assert_true(fd >= 0);
-    assert_int_equal(close(fd), 0);
-    assert_int_equal(remove(f.path), 0);
+    assert_int_equal(make_folder(NULL), 0);
+    strcpy(f.path, below("state"));
 }
 
 FIXTURE(teardown)
 {
-    (void)remove(f.path);
+    assert_int_equal(remove_folder(NULL), 0);
     bn_model_close(f.model);
     bn_model_close(f.small);
     bn_free(f.want);

@@ -34,6 +34,7 @@ static inline int close_model(void **state)
 /* ---- a run, and its receipt ---- */
 
 static const int32_t PROMPT[] = {845, 25, 198, 404};
+static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
 
 struct run {
     bn_session *session;
@@ -74,7 +75,6 @@ static inline bn_json *build(struct run *run)
 
 static inline bn_json *greedy_receipt(uint32_t n_predict)
 {
-    static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
     struct run run;
     generate(&run, &GREEDY, n_predict);
     bn_json *statement = build(&run);
@@ -104,6 +104,31 @@ static inline bool verifies(const struct bn_receipt *receipt)
     struct bn_rules_input in = {.receipt = receipt, .policy = &policy, .now_utc = bn_clock_utc()};
     must(bn_rules_run(&report, &in, NULL));
     return report.verified;
+}
+
+/* The same of a statement, as it is now. */
+static inline bool statement_verifies(const bn_json *statement)
+{
+    struct bn_receipt receipt;
+    open_text(&receipt, statement);
+    bool ok = verifies(&receipt);
+    bn_receipt_release(&receipt);
+    return ok;
+}
+
+/* The receipt of a run, which verifies and replays. */
+static inline bn_json *build_good(struct run *run)
+{
+    bn_json *statement = build(run);
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    assert_true(statement_verifies(statement));
+    open_text(&receipt, statement);
+    must(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL));
+    if (!result.same) print_message("%s\n", result.reason);
+    assert_true(result.same && result.chain);
+    bn_receipt_release(&receipt);
+    return statement;
 }
 
 #endif

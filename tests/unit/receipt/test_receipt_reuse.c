@@ -4,54 +4,32 @@
  * weights that are made meanwhile.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <unistd.h>
-
+#include "tests/unit/folder.h"
 #include "tests/unit/receipt/receipt_maker.h"
 
 /* Puts a number of cached tokens into the receipt; SIZE_MAX removes it. */
 static bool verifies_with_cached(bn_json *statement, size_t n)
 {
-    struct bn_receipt receipt;
     bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(statement, "predicate.measurement");
     bn_json_remove(measurement, "cached_tokens");
     if (n != SIZE_MAX) bn_json_put_u64(measurement, "cached_tokens", n);
     must(bn_receipt_seal(statement, NULL));
-    open_text(&receipt, statement);
-    bool ok = verifies(&receipt);
-    bn_receipt_release(&receipt);
-    return ok;
-}
-
-/* The receipt of a run, which verifies and replays. */
-static bn_json *build_good(struct run *run)
-{
-    bn_json *statement = build(run);
-    struct bn_receipt receipt;
-    struct bn_replay_result result;
-    open_text(&receipt, statement);
-    assert_true(verifies(&receipt));
-    must(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL));
-    assert_true(result.same && result.chain);
-    bn_receipt_release(&receipt);
-    return statement;
+    return statement_verifies(statement);
 }
 
 /* The work of a receipt is that of the tokens which were evaluated; the tokens and the chain are those of all. */
-TEST(a_receipt_says_what_was_cached)
+TEST_IN(a_receipt_says_what_was_cached, make_folder, remove_folder)
 {
-    static const char PATH[] = "/tmp/bn-test-receipt-cache";
     static const bn_sampler_options SAMPLED = {0, 0.7f, 40, 0.9f, 0.05f, 1.1f, 64, 5};
     const bn_session_options options = {.n_ctx = 64, .n_batch = 2, .n_threads = 2};
     struct run whole, run;
-    char path[64];
+    const char *path = below("cache");
     uint32_t n_kept = 0;
-    snprintf(path, sizeof path, "%s-%d", PATH, (int)getpid());
     generate(&whole, &SAMPLED, 5);
     must(bn_session_save(whole.session, BN_ARRAY_LEN(PROMPT), path, NULL));
     run = whole;
     must(bn_session_open(&run.session, model, &options, NULL));
     must(bn_session_load(run.session, path, PROMPT, BN_ARRAY_LEN(PROMPT) - 1, &n_kept, NULL));
-    assert_int_equal(remove(path), 0);
     assert_int_equal(n_kept, BN_ARRAY_LEN(PROMPT) - 1);
     run.gen.n_ids = 0;
     run.gen.n_cached = n_kept;
@@ -74,16 +52,13 @@ static bool verifies_with(bn_json *statement, const char *object, const char *na
 {
     char path[64];
     uint64_t old = 0;
-    struct bn_receipt receipt;
     snprintf(path, sizeof path, "predicate.measurement.%s", object);
     bn_json *o = (bn_json *)(uintptr_t)bn_json_path(statement, path);
     assert_true(bn_json_u64(bn_json_get(o, name), &old));
     bn_json_remove(o, name);
     bn_json_put_u64(o, name, value);
     must(bn_receipt_seal(statement, NULL));
-    open_text(&receipt, statement);
-    bool ok = verifies(&receipt);
-    bn_receipt_release(&receipt);
+    bool ok = statement_verifies(statement);
     bn_json_remove(o, name);
     bn_json_put_u64(o, name, old);
     return ok;
@@ -124,10 +99,7 @@ TEST(a_receipt_says_what_was_drafted)
         assert_false(verifies_with(statement, FAULTS[i].object, FAULTS[i].name, FAULTS[i].value));
     bn_json_remove((bn_json *)(uintptr_t)bn_json_path(statement, "predicate.measurement"), "drafts");
     must(bn_receipt_seal(statement, NULL));
-    struct bn_receipt receipt;
-    open_text(&receipt, statement);
-    assert_false(verifies(&receipt));
-    bn_receipt_release(&receipt);
+    assert_false(statement_verifies(statement));
     bn_json_free(statement);
     release(&run);
 }
@@ -142,14 +114,10 @@ static bool repack(void *user, int32_t id, const char *text, size_t n_bytes)
 /* Whether a changed number of bytes is seen. */
 static bool sees_packed_bytes(bn_json *statement, uint64_t bytes)
 {
-    struct bn_receipt receipt;
     bn_json_put_u64((bn_json *)(uintptr_t)bn_json_path(statement, "predicate.resolved"), "packed_bytes",
                     bytes);
     must(bn_receipt_seal(statement, NULL));
-    open_text(&receipt, statement);
-    bool seen = !verifies(&receipt);
-    bn_receipt_release(&receipt);
-    return seen;
+    return !statement_verifies(statement);
 }
 
 /* Some tokens were computed from the file's weights, the others from the copies. */

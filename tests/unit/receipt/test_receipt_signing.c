@@ -146,9 +146,7 @@ TEST(a_signature_stands_in_for_the_own_digest)
     struct bn_receipt_keys trusted = {keys, 1, 1, false};
     struct bn_receipt receipt;
     bn_json_remove(statement, "receipt_sha256");
-    open_text(&receipt, statement);
-    assert_false(verifies(&receipt));
-    bn_receipt_release(&receipt);
+    assert_false(statement_verifies(statement));
     sign(&envelope, statement, key, &canonical);
     must(bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL));
     assert_true(verifies(&receipt));

@@ -5,13 +5,12 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "gguf/types.h"
 #include "hub/files/safetensors.h"
 #include "hub/files/vocab.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 #include "tools/convert/plan.h"
 
 /* A file with this header and n zero bytes of data; the header's length may be wrong by `wrong`. */
@@ -369,7 +368,7 @@ TEST(value_heads)
 /* A file of floats: the layer that predicts further tokens is copied when it is not ternary, another one is refused later. */
 static enum bn_cv_kind kind_of_last(uint32_t n_next)
 {
-    char path[] = "/tmp/bn-convert-XXXXXX";
+    const char *path = below("model.gguf");
     struct bn_gguf_writer w = {.kv = {.max = 1u << 16}, .infos = {.max = 1u << 16}};
     struct bn_buf file = {.max = 1u << 20};
     const struct bn_cv_options options = {0};
@@ -385,12 +384,8 @@ static enum bn_cv_kind kind_of_last(uint32_t n_next)
         float value = i < 64 ? 1.0f : (float)i;
         bn_buf_append(&file, &value, sizeof value);
     }
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, file.data, file.len), file.len);
-    close(fd);
+    must(bn_file_write_atomic(path, file.data, file.len, &err));
     must(bn_cv_from_gguf(&plan, path, &err));
-    unlink(path);
     assert_int_equal(plan.n_tensors, 2);
     assert_int_equal(plan.tensors[0].kind, BN_CV_TRITS);
     enum bn_cv_kind kind = plan.tensors[1].kind;
@@ -400,7 +395,7 @@ static enum bn_cv_kind kind_of_last(uint32_t n_next)
     return kind;
 }
 
-TEST(further_tokens)
+TEST_IN(further_tokens, make_folder, remove_folder)
 {
     assert_int_equal(kind_of_last(1), BN_CV_COPY);
     assert_int_equal(kind_of_last(0), BN_CV_TRITS);

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "tests/unit/status.h"
+#include "tests/unit/folder.h"
 #include "tools/cli/options.h"
 #include "tools/cli/report.h"
 
@@ -118,16 +117,12 @@ static bn_status fail_hostile(struct bn_args *args, bn_error *e)
 static bn_status write_too_much(struct bn_args *args, bn_error *e)
 {
     (void)args;
-    char path[] = "/tmp/bn-test-XXXXXX";
-    int fd = mkstemp(path);
-    if (fd < 0 || close(fd) != 0) return BN_ERR_INTERNAL;
     struct rlimit limit = {0}, before;
     getrlimit(RLIMIT_FSIZE, &before);
     limit.rlim_max = before.rlim_max;
     setrlimit(RLIMIT_FSIZE, &limit);
-    bn_status status = bn_file_write_atomic(path, "text", 4, e);
+    bn_status status = bn_file_write_atomic(below("file"), "text", 4, e);
     setrlimit(RLIMIT_FSIZE, &before);
-    unlink(path);
     return status;
 }
 
@@ -199,7 +194,7 @@ TEST(control_characters_do_not_reach_the_terminal)
     assert_null(strstr(out, "\xE2\x80\xAE"));
 }
 
-TEST(a_limit_of_file_sizes_is_an_error)
+TEST_IN(a_limit_of_file_sizes_is_an_error, make_folder, remove_folder)
 {
     program_exits("large", "", "", BN_EXIT_IO);
     assert_has(err_text, "File too large");

@@ -145,10 +145,9 @@ bn_status bn_run_chat(struct bn_args *args, bn_error *err)
 {
     if (args->n_operands > 0) {
         char word[80];
-        bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'",
-                bn_escape(word, sizeof word, args->operands[0], strlen(args->operands[0])));
-        bn_error_hint(err, "-m MODEL selects a model, -p TEXT is the first message");
-        return BN_ERR_ARG;
+        bn_escape(word, sizeof word, args->operands[0], strlen(args->operands[0]));
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'", word), err,
+                       "-m MODEL selects a model, -p TEXT is the first message");
     }
     struct bn_chat *chat = bn_alloc(1, sizeof *chat);
     if (chat == NULL) return bn_nomem(err);

@@ -14,7 +14,7 @@ static bn_status put_line(struct bn_chat *chat, bn_json *line, bn_error *err)
 {
     if (chat->id != NULL) bn_json_put_copy(line, "id", chat->id);
     chat->replied = true;
-    return bn_run_print_line(line, err);
+    return bn_cli_flush_json(line, true, err);
 }
 
 bn_status bn_chat_put_answer(struct bn_chat *chat, bn_error *err)
