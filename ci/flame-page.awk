@@ -167,25 +167,25 @@ function put_facts(   rows, n, i, row, key) {
     n = split("fingerprint=fingerprint|recorded=created|model=model.name|sha256 of the model=model.sha256|tokenizer=workload.tokenizer" \
         "|prompt=workload.prompt|tokens of the prompt=workload.prompt_tokens|tokens generated=workload.n_predict" \
         "|sha256 of the token ids=workload.ids_sha256|repetitions of each run=workload.repetitions|seed=workload.seed" \
-        "|threads=workload.threads|instruction set=workload.isa|profiler=workload.level" \
-        "|runs cut because the profiler was full=workload.runs_cut_by_events|tokens decoded one at a time=phases.tokens" \
+        "|threads=workload.threads|instruction set=workload.isa" \
+        "|tokens decoded one at a time=phases.tokens" \
         "|such a token: embedding=phases.embed_ns|such a token: layers and last norm=phases.forward_ns" \
         "|such a token: head=phases.head_ns|such a token: sampling=phases.sample_ns|one generation=phases.generation_ns" \
         "|weights and cache read for the prompt=reads.prompt_bytes|weights and cache read for such a token=reads.token_bytes" \
-        "|read bandwidth, measured here=reads.limit_bytes_per_s|with a set of=reads.limit_set_bytes|version=program.version" \
+        "|read bandwidth, measured here=reads.limit_bytes_per_s|version=program.version" \
         "|built from commit=program.commit|with changes=program.dirty|compiler=program.compiler|flags=program.flags" \
-        "|sha256 of the program=program.binary_sha256|repository commit=git.commit|repository branch=git.branch" \
+        "|sha256 of the program=program.binary_sha256|repository branch=git.branch" \
         "|processor=machine.cpu_model|usable hardware threads=machine.cpus_usable|machine=machine.label" \
         "|virtual machine=machine.hypervisor|architecture=machine.arch|L2 cache=machine.cache_l2_bytes" \
         "|L3 cache=machine.cache_l3_bytes|memory=machine.memory_bytes|kernel=machine.kernel|frequency governor=machine.governor" \
         "|load average=machine.load_milli|CPUs used by other processes=others.used_cpus|sampler=sampler.tier" \
         "|sampling period, requested=sampler.asked_period_ns|sampling period, delivered=sampler.delivered_period_ns" \
-        "|samples delivered=sampler.delivered_share|lost samples=sampler.lost|times throttled=sampler.throttled" \
-        "|kernel frames=sampler.system|stack copied with each sample=sampler.dump_bytes|processor time=sampler.cpu_ns" \
+        "|samples delivered=sampler.delivered_share|lost samples=sampler.lost" \
+        "|processor time=sampler.cpu_ns" \
         "|wall-clock time=sampler.wall_ns|samples=quality.samples|samples outside the runs (not counted)=quality.outside" \
-        "|complete stacks=quality.rooted_share|truncated stacks=quality.cut_share|stacks unwound by tables=quality.unwound_share" \
+        "|complete stacks=quality.rooted_share|stacks unwound by tables=quality.unwound_share" \
         "|samples in unknown functions=quality.leaf_unknown_share|addresses without a name=quality.addresses_unknown_share" \
-        "|addresses in changed files=quality.addresses_other_builds_share", rows, "|")
+        , rows, "|")
     for (i = 1; i <= n; i++) {
         split(rows[i], row, "=")
         print "| " row[1] " | " (has(row[2]) ? value(row[2]) : "not known: " code(why(row[2]))) " |"

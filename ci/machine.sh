@@ -16,6 +16,9 @@ fi
     echo '<!-- Written by ci/machine.sh; changes by hand are lost. -->'
     echo '# Machines side by side'
     printf '\nMedians of the cases of baselines/machine.yaml: a column for each machine; "-" was not measured there.\n\n'
+    for file in "$dir"/*/machine/suite.json; do
+        ! grep -q '"result_class": "contended"' "$file" || printf '**Other processes disturbed a case of %s.**\n\n' "$(basename "${file%/machine/*}")"
+    done
     "$bench" report --format markdown "$dir"/*/machine/suite.json | sed '/^## \(Kernels\|Measurements\)/,$d' |
         grep -E '^- |^$|^\|[^|]*\|( metric | machine |---| rate | limit | [^|]*-[0-9]+cpu-)|^\| limits: reading' | cat -s
 } >"$dir/machines.md"

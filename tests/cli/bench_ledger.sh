@@ -193,14 +193,14 @@ for fault in 'throughput:91 100 100 0.9987:84 100 100 0.9987' 'latency:100 116 1
 done
 
 # A run becomes such a list, and is compared with one.
-list() { env OUT="$bin" ci/baselines-json.sh "$@"; }
+list() { env OUT="$bin" "$top/ci/baselines-json.sh" "$@"; }
 "$bin/bn-bench" run --json -q -p 0 -n 4 -t 1 -r 2 --score validation --score-tokens 64 >"$docs/own.json"
 list "$docs/own.json" mine >"$docs/own-list.json"
 says 0 'a run becomes a list of values' '"mine": {"throughput_tokens_per_second": [0-9.]+, "latency_p50_ms": .*"memory_usage_mb": .*"accuracy_score"' \
     cat "$docs/own-list.json"
 says 0 'which is compared with a list' '^verdict  STABLE$' bench compare --strict "$docs/own-list.json" <(list "$docs/own.json" mine)
 says 1 'a slower one is found' '^verdict  REGRESSED' bench compare "$docs/own-list.json" \
-    <(list "$docs/own.json" mine | sed 's/\(per_second": \)/\10.0/')
+    <(list "$docs/own.json" mine | sed 's/per_second": [0-9.]*/per_second": 1/')
 "$bin/bn-bench" run --json -q -p 4 -n 0 -t 1 -r 2 >"$docs/prompt.json"
 says 1 'a run without decoding has none' 'no decoding test' list "$docs/prompt.json"
 

@@ -60,7 +60,7 @@ check 'exactly the files of the workflow' equal "$(cd $dir && echo *)" 'README.m
 check 'the picture is XML' xmllint --noout $dir/phase2_1tok.svg
 page=$dir/phase2_1tok.md
 for fact in '2026-11-20T10:00:00Z' "$old" 'm x.gguf' "$digest" 'gcc 12' '1.009 ms' '1.011 ms' 'perf_event_paranoid is 3' '| lost samples | 3 |' \
-    'not known: `no commit yet`' 'not known: `detached head`' "bn-flamegraph record -m 'm x.gguf' --isa avx2 -t 1 -p '2+2=\`|\`' -n 1 -r 3 -o phase2_1tok.json" '| tokens generated | 1 |' \
+    'not known: `detached head`' "bn-flamegraph record -m 'm x.gguf' --isa avx2 -t 1 -p '2+2=\`|\`' -n 1 -r 3 -o phase2_1tok.json" '| tokens generated | 1 |' \
     '`A <b>CPU</b>`' 'not known: `the recording does not say`'; do
     check "the page has: $fact" grep -qF -- "$fact" $page
 done
