@@ -20,7 +20,8 @@ zone=$tmp/powercap/intel-rapl:0
 mkdir -p "$zone" "$tmp/powercap/intel-rapl:0:0"
 echo package-0 >"$zone/name"
 writer=''
-trap 'kill $writer 2>/dev/null; tap_end' EXIT
+code=0
+trap 'code=$?; kill $writer 2>/dev/null; (exit $code); tap_end' EXIT
 counts() { # STEP RANGE: each reading is a STEP more, modulo RANGE
     [ -z "$writer" ] || { kill "$writer"; wait "$writer"; } 2>/dev/null
     rm -f "$zone"/*_uj

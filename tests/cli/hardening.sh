@@ -44,7 +44,7 @@ for file in "$out"/bn "$out"/bn-*; do
 done
 talking_objects() { for o in "$out"/tools/bn-bench.o "$out"/tools/bench/*.o "$out"/tools/bench/*/*.o; do ! objects_talk "$o" || basename "$o"; done; }
 objects_talk() { nm -u "$1" | grep -qE ' (curl_[a-z_]+|socket|connect|getaddrinfo)$'; }
-check "of bn-bench, one file opens connections" equal "$(talking_objects)" client.o
+check "of bn-bench, one file opens connections" equal "$(talking_objects)" load.o
 # They load few libraries, and none that opens connections. Libraries of the C library and of sanitizers do not count.
 loaded() { ldd "$1" | awk '{ print $1 }' | grep -vE '^(linux-vdso|libc|libm|libpthread|libdl|lib[a-z]+san)\.so|ld-linux'; }
 few() { [ "$(loaded "$1" | wc -l)" -le "$2" ] || { loaded "$1"; return 1; }; }
