@@ -386,6 +386,15 @@ drop_rest() {
     rm -rf -- "$rest" "$folder/.prepared"
 }
 
+# The last step of a setup: the reference is ready, and one of the same name in another folder goes.
+# shellcheck disable=SC2034 # as in build
+finish() {
+    program_sha256=$(digest_file "$program") created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+    remember true
+    [ -z "$old" ] || [ "$old" = "$folder/reference.json" ] || rm -rf -- "${old%/*}"
+    printf '%-11s%s is set up: bn-crossval ladder --ref %s\n' reference "$name" "$name"
+}
+
 # What an earlier setup with the same recipe built is built on; a changed recipe or --force begins anew.
 # shellcheck disable=SC2034 # remember takes them by their names
 build() {
@@ -406,8 +415,7 @@ build() {
     shake_hands
     name_compiler
     [ ${#kept[@]} -eq 0 ] || drop_rest
-    program_sha256=$(digest_file "$program") created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
-    remember true
+    finish
 }
 
 # Changes when the same setup would build something else: for the caches of CI. A build may be for this processor only.
@@ -439,6 +447,10 @@ install_package() {
     lock
     digest_tree "$here/bridges"
     bridge_sha256=$digest folder=$root/$name-${digest:0:16}
+    if [ -n "$key" ]; then
+        echo "$digest"
+        return
+    fi
     find_old
     if is_done; then return; fi
     program=$folder/bn-bridge-$name engine='' created='' program_sha256=''
@@ -450,10 +462,7 @@ install_package() {
     [ $code -eq 0 ] || { echo FAILED && fail $((code == 9 ? 9 : 1)) "$name: $(tail -n 1 -- "$folder/install.log")"; }
     echo ok
     shake_hands
-    program_sha256=$(digest_file "$program") created=$(date -u +%Y-%m-%dT%H:%M:%SZ)
-    remember true
-    [ -z "$old" ] || [ "$old" = "$folder/reference.json" ] || rm -rf -- "${old%/*}"
-    printf '%-11s%s is set up: bn-crossval ladder --ref %s\n' reference "$name" "$name"
+    finish
 }
 
 # Whether find_old found what this setup would build.
@@ -465,7 +474,7 @@ is_done() {
 }
 
 set_up() {
-    local here given other=''
+    local here given
     here=$(cd -- "${BASH_SOURCE[0]%/*}" && pwd -P)
     read_options "$@"
     if [ -n "$packaged" ]; then
@@ -494,7 +503,6 @@ set_up() {
     fi
     obtain_tree
     if [ -n "$old" ] && ! has "$old" digest "$digest"; then
-        other=$old
         [ -n "$force" ] || fail 2 \
             "$name: a reference of this name was set up from a tree with another digest, $(field "$old" digest | cut -c 1-16)..." \
             '--force replaces it; --name NAME keeps both'
@@ -502,8 +510,6 @@ set_up() {
         return
     fi
     build
-    [ -z "$other" ] || rm -rf -- "${other%/*}"
-    printf '%-11s%s is set up: bn-crossval ladder --ref %s\n' reference "$name" "$name"
 }
 
 case ${1-} in

@@ -251,6 +251,8 @@ printf '#!/bin/sh\n[ -z "$FAULT" ] || { echo "no packages today"; exit 9; }\npri
 chmod +x "$tmp/pack/bridges/mini/install.sh"
 says 9 "what cannot be installed says why" 'error: mini: no packages today' env FAULT=1 "$tmp/pack/setup.sh" setup mini
 lacks "and is not ready" '^mini +ready' "$xval" refs
+says 0 "its key has 64 digits" '^[0-9a-f]{64}$' "$tmp/pack/setup.sh" setup mini --key
+lacks "and nothing is installed for it" '^mini +ready' "$xval" refs
 says 0 "a bridge is installed with its engine" '^reference +mini is set up' "$tmp/pack/setup.sh" setup mini
 says 0 "the second time there is nothing to do" 'already set up' "$tmp/pack/setup.sh" setup mini
 says 0 "--ref finds it" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref mini
