@@ -326,9 +326,24 @@ static void *run_client(void *arg)
     return NULL;
 }
 
+/* Whether all answers are running, so that a long prompt interrupts them. */
+static bool all_run(struct loop *l)
+{
+    size_t n_open = 0;
+    for (size_t i = 0; i < l->o->n_requests; i++) {
+        if (l->load->runs[i].state != BN_CLIENT_RUNS) continue;
+        if (l->load->runs[i].n_at < LEAST_RUNNING) return false;
+        n_open++;
+    }
+    return n_open > 0 && n_open >= l->load->n_clients;
+}
+
+/* Waits until all answers run, or until a client has ended, after which they never will. */
 static void *run_interrupt(void *arg)
 {
     struct loop *l = arg;
+    while (!l->stop && !all_run(l) && l->n_started <= l->o->n_requests)
+        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
     ask(l, l->o->n_requests);
     l->n_working--;
     return NULL;
@@ -342,44 +357,30 @@ static bool start(struct loop *l, pthread_t *thread, void *(*run)(void *))
     return started;
 }
 
-/* Whether all answers are running, so that a long prompt interrupts them. */
-static bool may_interrupt(struct loop *l)
-{
-    size_t n_open = 0;
-    for (size_t i = 0; i < l->o->n_requests; i++) {
-        if (l->load->runs[i].state != BN_CLIENT_RUNS) continue;
-        if (l->load->runs[i].n_at < LEAST_RUNNING) return false;
-        n_open++;
-    }
-    return n_open > 0 && n_open >= l->load->n_clients;
-}
-
-/* Until all threads have ended; starts the interrupting one. */
-static void watch(struct loop *l, uint64_t begin_ns, pthread_t *interrupting, bool *interrupted)
+/* Until all threads have ended. */
+static void watch(struct loop *l, uint64_t begin_ns)
 {
     while (l->n_working > 0) {
         (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         if (bn_cli_interrupted() != 0 || bn_clock_ns() - begin_ns > (uint64_t)(l->o->timeout * 1e9))
             l->stop = true;
-        if (l->o->n_interrupt > 0 && !*interrupted && !l->stop && may_interrupt(l))
-            *interrupted = start(l, interrupting, run_interrupt);
     }
 }
 
 static bn_status run_all(struct loop *l, pthread_t *threads, size_t n, bn_error *err)
 {
-    size_t n_started = 0;
+    size_t n_started = 0, n_threads = n + (l->o->n_interrupt > 0);
     uint64_t begin_ns = bn_clock_ns();
-    bool interrupted = false;
-    while (n_started < n && start(l, &threads[n_started], run_client))
+    while (n_started < n_threads && start(l, &threads[n_started], n_started < n ? run_client : run_interrupt))
         n_started++;
-    l->stop = n_started < n;
-    watch(l, begin_ns, &threads[n], &interrupted);
-    for (size_t i = 0; i < n_started + interrupted; i++)
+    l->stop = n_started < n_threads;
+    watch(l, begin_ns);
+    for (size_t i = 0; i < n_started; i++)
         (void)pthread_join(threads[i], NULL);
     l->load->seconds = (double)(bn_clock_ns() - begin_ns) / 1e9;
     if (bn_cli_interrupted() != 0) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
-    if (n_started < n) return bn_fail(err, BN_ERR_UNSUPPORTED, "%zu of %zu threads started", n_started, n);
+    if (n_started < n_threads)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "%zu of %zu threads started", n_started, n_threads);
     return BN_OK;
 }
 
