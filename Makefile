@@ -152,6 +152,7 @@ C_FILES := $(call src,$(foreach d,engine kernels lab hub mpi train tools tests e
     $(d)/*.[ch] $(d)/*/*.[ch] $(d)/*/*/*.[ch]))
 
 .SUFFIXES:
+.DEFAULT_GOAL := all
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all help deps demo reference bridges crossval-npm train-kills retrain-check check check-fast run-tests run-lint fuzz fuzz-run fuzz-replay test lint \

@@ -31,6 +31,7 @@ check 'which has a compiler' grep -qx gcc <(section build)
 check 'build and test: both' equal "$(asked "$install" build test)" "$(section build test)"
 check 'make deps is for building and running' equal "$(asked plain deps)" "$(section build)"
 check 'so is make demo' equal "$(plain -n demo | grep -o 'install-packages.*')" 'install-packages.sh build'
+check 'make alone builds the programs' grep -qx '.DEFAULT_GOAL := all' <(plain -pn 2>"$tmp/err")
 check 'make check adds the tests' equal "$(plain -n check | grep -o 'install-packages.*')" 'install-packages.sh build test'
 check 'make lint adds its own' equal "$(plain -n lint | grep -o 'install-packages.*')" 'install-packages.sh build lint'
 check 'no package of the tests is one of building' equal "$(comm -12 <(section build) <(section test))" ''
