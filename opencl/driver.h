@@ -20,12 +20,13 @@
 
 /* The functions of libOpenCL.so.1 that are used. */
 #define BN_CL_FUNCTIONS(X)                                                                                   \
-    X(GetPlatformIDs) X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext)                   \
-    X(ReleaseContext) X(CreateCommandQueue) X(ReleaseCommandQueue) X(CreateProgramWithSource)                \
-    X(CreateProgramWithBinary) X(BuildProgram) X(GetProgramInfo) X(GetProgramBuildInfo) X(ReleaseProgram)    \
-    X(CreateKernel) X(ReleaseKernel) X(SetKernelArg) X(CreateBuffer) X(ReleaseMemObject)                     \
-    X(EnqueueNDRangeKernel) X(EnqueueReadBuffer) X(EnqueueWriteBuffer) X(EnqueueCopyBuffer)                  \
-    X(EnqueueFillBuffer) X(Finish) X(Flush) X(ReleaseEvent) X(GetEventProfilingInfo)
+    X(GetPlatformIDs)                                                                                        \
+    X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) X(ReleaseContext)                   \
+        X(CreateCommandQueue) X(ReleaseCommandQueue) X(CreateProgramWithSource) X(CreateProgramWithBinary)   \
+            X(BuildProgram) X(GetProgramInfo) X(GetProgramBuildInfo) X(ReleaseProgram) X(CreateKernel)       \
+                X(ReleaseKernel) X(SetKernelArg) X(CreateBuffer) X(ReleaseMemObject) X(EnqueueNDRangeKernel) \
+                    X(EnqueueReadBuffer) X(EnqueueWriteBuffer) X(EnqueueCopyBuffer) X(EnqueueFillBuffer)     \
+                        X(Finish) X(Flush) X(ReleaseEvent) X(GetEventProfilingInfo)
 
 struct bn_cl_api {
 #define BN_CL_MEMBER(name) __typeof__(cl##name) *name;
@@ -37,14 +38,16 @@ struct bn_cl_api {
 BN_MUST_CHECK bn_status bn_cl_load(const struct bn_cl_api **out, bn_error *err);
 
 /* The kernels, by their names in kernels/opencl. */
-#define BN_CL_KERNELS(X)                                                                                     \
-    X(prepare) X(ternary_gemv) X(ternary_gemm) X(rope_store) X(attn_scores) X(attn_softmax) X(attn_values)   \
-    X(f16_gemm) X(f32_gemm) X(finite)
+#define BN_CL_KERNELS(X)                                                                                    \
+    X(prepare)                                                                                              \
+    X(ternary_gemv) X(ternary_gemm) X(rope_store) X(attn_scores) X(attn_softmax) X(attn_values) X(f16_gemm) \
+        X(f32_gemm) X(finite)
+#define BN_CL_TOKENS 8u /* that a work-item of ternary_gemm computes */
 enum bn_cl_kernel {
 #define BN_CL_NAME(name) BN_CL_##name,
     BN_CL_KERNELS(BN_CL_NAME)
 #undef BN_CL_NAME
-    BN_CL_KERNEL_COUNT
+        BN_CL_KERNEL_COUNT
 };
 
 /* How a program is built, beyond what the device decides. For tests. */
@@ -62,9 +65,9 @@ struct bn_cl_device {
     cl_device_id id;
     cl_context context;
     cl_program program;
-    bn_device_info info;   /* program is filled by bn_cl_open */
-    bool is_cpu;           /* vectors of 16 rows in a work-item: see kernels/opencl/common.cl */
-    size_t group_size;     /* work-items of kernels with a group for each row: a power of two, 16 to 256 */
+    bn_device_info info; /* program is filled by bn_cl_open */
+    bool is_cpu;         /* vectors of 16 rows in a work-item: see kernels/opencl/common.cl */
+    size_t group_size;   /* work-items of kernels with a group for each row: a power of two, 16 to 256 */
     _Atomic uint64_t bytes, n_buffers; /* allocated, and how many */
 };
 
@@ -120,10 +123,31 @@ struct bn_cl_arg {
     size_t size;
     const void *value;
 };
-#define BN_CL_MEM(buffer) {sizeof(cl_mem), &(const cl_mem){buffer}}
-#define BN_CL_U32(n) {sizeof(cl_uint), &(const cl_uint){(cl_uint)(n)}}
-#define BN_CL_F32(x) {sizeof(cl_float), &(const cl_float){x}}
-#define BN_CL_LOCAL(bytes) {bytes, NULL}
+#define BN_CL_MEM(buffer)               \
+    {                                   \
+        sizeof(cl_mem), &(const cl_mem) \
+        {                               \
+            buffer                      \
+        }                               \
+    }
+#define BN_CL_U32(n)                      \
+    {                                     \
+        sizeof(cl_uint), &(const cl_uint) \
+        {                                 \
+            (cl_uint)(n)                  \
+        }                                 \
+    }
+#define BN_CL_F32(x)                        \
+    {                                       \
+        sizeof(cl_float), &(const cl_float) \
+        {                                   \
+            x                               \
+        }                                   \
+    }
+#define BN_CL_LOCAL(bytes) \
+    {                      \
+        bytes, NULL        \
+    }
 
 /* Enqueues a kernel over global[0] x global[1] work-items in groups of local[0] x local[1]; the globals are multiples. */
 void bn_cl_run(struct bn_cl_queue *q, enum bn_cl_kernel kernel, const size_t global[2], const size_t local[2],
@@ -135,7 +159,8 @@ void bn_cl_copy(struct bn_cl_queue *q, cl_mem to, size_t to_at, cl_mem from, siz
 void bn_cl_zero(struct bn_cl_queue *q, cl_mem buffer, size_t at, size_t n_bytes);
 /* Forgets the launches and the error of before. */
 void bn_cl_begin(struct bn_cl_queue *q);
-/* Waits for all that was enqueued, reads the times of launches into launches and counters. Returns the first error. */
+/* Waits for all that was enqueued, reads the times of launches into launches and counters. Returns the first error since
+ * bn_cl_begin. */
 BN_MUST_CHECK bn_status bn_cl_finish(struct bn_cl_queue *q, bn_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 
 uint64_t bn_sequence_cache_bytes(const bn_model *model, uint32_t n_ctx)
 {
+    if (model->device != NULL) return 0; /* the device has it */
     return (uint64_t)bn_own_kv_heads(model) * model->hp.head_dim * bn_cache_rows(n_ctx) * 2 *
            sizeof(uint16_t);
 }
@@ -24,10 +25,13 @@ bool bn_sequence_take(struct bn_sequence *sequence, struct bn_session *session, 
     *sequence = (struct bn_sequence){
         .session = session, .n_ctx = n_ctx, .n_state = bn_model_state_bytes(session->model) / sizeof(float)};
     if (!bn_mul_ok(per_position, bn_cache_rows(n_ctx), &n_cache)) return false;
-    sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
-    sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
     sequence->tokens = bn_alloc_aligned(n_ctx, sizeof *sequence->tokens);
-    if (sequence->k_cache == NULL || sequence->v_cache == NULL || sequence->tokens == NULL) return false;
+    if (sequence->tokens == NULL) return false;
+    if (session->model->device == NULL) {
+        sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
+        sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
+        if (sequence->k_cache == NULL || sequence->v_cache == NULL) return false;
+    }
     if (sequence->n_state == 0) return true;
     sequence->lineage = ++session->n_lineages;
     sequence->state = bn_alloc_aligned(sequence->n_state, sizeof *sequence->state);
@@ -36,6 +40,7 @@ bool bn_sequence_take(struct bn_sequence *sequence, struct bn_session *session, 
 
 void bn_sequence_release(struct bn_sequence *sequence)
 {
+    bn_device_release(sequence);
     bn_free(sequence->k_cache);
     bn_free(sequence->v_cache);
     bn_free(sequence->tokens);
@@ -175,6 +180,11 @@ bn_status bn_sequence_open(bn_sequence **out, bn_session *session, uint32_t n_ct
         bn_sequence_close(sequence);
         return bn_fail(err, BN_ERR_NOMEM, "no memory for a sequence of %u tokens", n_ctx);
     }
+    bn_status status = session->model->device != NULL ? bn_device_take(sequence, err) : BN_OK;
+    if (status != BN_OK) {
+        bn_sequence_close(sequence);
+        return status;
+    }
     sequence->number = bn_lead_sequence(session, n_ctx);
     *out = sequence;
     return BN_OK;
@@ -239,6 +249,11 @@ void bn_sequence_copy(const bn_session *session, struct bn_sequence *to, const s
 {
     size_t d = session->model->hp.head_dim, n_heads = bn_own_kv_heads(session->model);
     bn_lead_copy(session, to, from, first, end);
+    memcpy(to->tokens + first, from->tokens + first, (end - first) * sizeof *to->tokens);
+    if (session->model->device != NULL) {
+        bn_device_copy(to, from, first, end);
+        return;
+    }
     /* Whole tiles of keys: the positions before are the same in both, those after are not in use. */
     size_t tile = first / BN_KEY_TILE * BN_KEY_TILE, tiles_end = bn_cache_rows((uint32_t)end);
     for (size_t i = 0; i < n_heads; i++) {
@@ -248,7 +263,6 @@ void bn_sequence_copy(const bn_session *session, struct bn_sequence *to, const s
         memcpy(to->v_cache + at + first * d, from->v_cache + other + first * d,
                (end - first) * d * sizeof *to->v_cache);
     }
-    memcpy(to->tokens + first, from->tokens + first, (end - first) * sizeof *to->tokens);
 }
 
 uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_sequence *from,
