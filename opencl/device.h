@@ -61,13 +61,22 @@ BN_MUST_CHECK bn_status bn_cl_check_model(const struct bn_model *m, bn_error *er
 
 /* ---- a session ---- */
 
+/* A token of the batch, as kernels see it: where its sequence has its keys and values, and its state. */
 struct bn_cl_row {
-    cl_ulong cache;
+    cl_ulong cache, state;
     cl_uint position, cache_rows;
+    cl_uint before, after; /* tokens of the same sequence in this batch */
 };
 
-struct bn_cl_region {
-    uint64_t at, n;
+/* Memory that sequences share: one or two buffers of n values each, with the same regions in use, ascending. */
+struct bn_cl_pool {
+    cl_mem buffer[2];
+    size_t n_buffers, each;
+    uint64_t n;
+    struct bn_cl_region {
+        uint64_t at, n;
+    } *regions;
+    size_t n_regions, room;
 };
 
 #define BN_CL_LOGITS 16u /* rows of logits that are computed together */
@@ -92,11 +101,7 @@ struct bn_device_session {
     float *traced; /* one operation of a batch, while a trace is taken */
     cl_int host_bad;
 
-    /* Keys and values of all sequences, which have a region each. */
-    cl_mem keys, values;
-    uint64_t n_pool;
-    struct bn_cl_region *regions; /* in use, ascending */
-    size_t n_regions, regions_room;
+    struct bn_cl_pool caches, states; /* keys and values, of sequences; states of recurrent layers */
     char names[BN_KERNEL_COUNT][48];
 };
 

@@ -19,13 +19,14 @@
 #include "kernels/kernels.h"
 
 /* The functions of libOpenCL.so.1 that are used. */
-#define BN_CL_FUNCTIONS(X)                                                                                   \
-    X(GetPlatformIDs)                                                                                        \
-    X(GetPlatformInfo) X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) X(ReleaseContext)                   \
-        X(CreateCommandQueue) X(ReleaseCommandQueue) X(CreateProgramWithSource) X(CreateProgramWithBinary)   \
-            X(BuildProgram) X(GetProgramInfo) X(GetProgramBuildInfo) X(ReleaseProgram) X(CreateKernel)       \
-                X(ReleaseKernel) X(SetKernelArg) X(CreateBuffer) X(ReleaseMemObject) X(EnqueueNDRangeKernel) \
-                    X(EnqueueReadBuffer) X(EnqueueWriteBuffer) X(EnqueueCopyBuffer) X(EnqueueFillBuffer)     \
+#define BN_CL_FUNCTIONS(X)                                                                               \
+    X(GetPlatformIDs)                                                                                    \
+    X(GetPlatformInfo)                                                                                   \
+    X(GetDeviceIDs) X(GetDeviceInfo) X(CreateContext) X(ReleaseContext) X(CreateCommandQueue)            \
+        X(ReleaseCommandQueue) X(CreateProgramWithSource) X(CreateProgramWithBinary) X(BuildProgram)     \
+            X(GetProgramInfo) X(GetProgramBuildInfo) X(ReleaseProgram) X(CreateKernel) X(ReleaseKernel)  \
+                X(SetKernelArg) X(CreateBuffer) X(ReleaseMemObject) X(EnqueueNDRangeKernel)              \
+                    X(EnqueueReadBuffer) X(EnqueueWriteBuffer) X(EnqueueCopyBuffer) X(EnqueueFillBuffer) \
                         X(Finish) X(Flush) X(ReleaseEvent) X(GetEventProfilingInfo)
 
 struct bn_cl_api {
@@ -38,10 +39,11 @@ struct bn_cl_api {
 BN_MUST_CHECK bn_status bn_cl_load(const struct bn_cl_api **out, bn_error *err);
 
 /* The kernels, by their names in kernels/opencl. */
-#define BN_CL_KERNELS(X)                                                                                    \
-    X(prepare)                                                                                              \
-    X(ternary_gemv) X(ternary_gemm) X(rope_store) X(attn_scores) X(attn_softmax) X(attn_values) X(f16_gemm) \
-        X(f32_gemm) X(finite)
+#define BN_CL_KERNELS(X)                                                                                \
+    X(prepare)                                                                                          \
+    X(ternary_gemv)                                                                                     \
+    X(ternary_gemm) X(rope_store) X(attn_scores) X(attn_softmax) X(attn_values) X(f16_gemm) X(f32_gemm) \
+        X(finite)
 #define BN_CL_TOKENS 8u /* that a work-item of ternary_gemm computes */
 enum bn_cl_kernel {
 #define BN_CL_NAME(name) BN_CL_##name,

@@ -10,6 +10,68 @@
 
 #define SCORES_BYTES ((size_t)64 << 20) /* of the scores that are computed together, at most */
 
+/* ---- pools ---- */
+
+/* A larger buffer with the same content. */
+static bn_status grow_one(struct bn_device_session *s, struct bn_cl_pool *pool, cl_mem *buffer, uint64_t n,
+                          bn_error *err)
+{
+    struct bn_cl_device *device = s->device->cl;
+    cl_mem larger;
+    BN_TRY(bn_cl_alloc(device, &larger, n * pool->each, "keys, values and states", err));
+    if (*buffer != NULL) bn_cl_copy(&s->queue, larger, 0, *buffer, 0, pool->n * pool->each);
+    bn_status status = bn_cl_finish(&s->queue, err);
+    cl_mem useless = status == BN_OK ? *buffer : larger;
+    bn_cl_free(device, useless, (status == BN_OK ? pool->n : n) * pool->each);
+    if (status == BN_OK) *buffer = larger;
+    return status;
+}
+
+static bn_status grow(struct bn_device_session *s, struct bn_cl_pool *pool, uint64_t n, bn_error *err)
+{
+    if (n <= pool->n) return BN_OK;
+    bn_status status = grow_one(s, pool, &pool->buffer[0], n, err);
+    if (status == BN_OK && pool->n_buffers > 1) {
+        status = grow_one(s, pool, &pool->buffer[1], n, err);
+        /* The first one keeps its new size, and is counted by the old one. */
+        if (status != BN_OK) s->device->cl->bytes -= (n - pool->n) * pool->each;
+    }
+    if (status == BN_OK) pool->n = n;
+    return status;
+}
+
+/* n values in the first gap, or at the end. */
+static bn_status take_region(struct bn_device_session *s, struct bn_cl_pool *pool, uint64_t n, uint64_t *at,
+                             bn_error *err)
+{
+    size_t i = 0;
+    *at = 0;
+    for (; i < pool->n_regions && pool->regions[i].at - *at < n; i++)
+        *at = pool->regions[i].at + pool->regions[i].n;
+    BN_TRY(bn_array_grow(&pool->regions, &pool->room, pool->n_regions + 1, sizeof *pool->regions, err));
+    BN_TRY(grow(s, pool, *at + n, err));
+    memmove(&pool->regions[i + 1], &pool->regions[i], (pool->n_regions - i) * sizeof *pool->regions);
+    pool->regions[i] = (struct bn_cl_region){*at, n};
+    pool->n_regions++;
+    return BN_OK;
+}
+
+static void give_region(struct bn_cl_pool *pool, uint64_t at)
+{
+    size_t i = 0;
+    while (pool->regions[i].at != at)
+        i++;
+    pool->n_regions--;
+    memmove(&pool->regions[i], &pool->regions[i + 1], (pool->n_regions - i) * sizeof *pool->regions);
+}
+
+static void close_pool(struct bn_device_session *s, struct bn_cl_pool *pool)
+{
+    for (size_t i = 0; i < pool->n_buffers; i++)
+        if (pool->buffer[i] != NULL) bn_cl_free(s->device->cl, pool->buffer[i], pool->n * pool->each);
+    bn_free(pool->regions);
+}
+
 /* ---- room for a batch ---- */
 
 static size_t padded_to_tile(size_t rows)
@@ -111,6 +173,8 @@ bn_status bn_device_session_open(struct bn_device_session **out, struct bn_sessi
     if (s == NULL) return bn_nomem(err);
     s->device = session->model->device;
     s->s = session;
+    s->caches = (struct bn_cl_pool){.n_buffers = 2, .each = sizeof(cl_half)};
+    s->states = (struct bn_cl_pool){.n_buffers = 1, .each = sizeof(float)};
     BN_TRY(open_session(s, err));
     return bn_device_take(&session->own, err);
 }
@@ -119,10 +183,9 @@ void bn_device_session_close(struct bn_device_session *s)
 {
     if (s == NULL) return;
     bn_cl_free_all(&s->buffers);
-    bn_cl_free(s->device->cl, s->keys, s->n_pool * sizeof(cl_half));
-    bn_cl_free(s->device->cl, s->values, s->n_pool * sizeof(cl_half));
+    close_pool(s, &s->caches);
+    close_pool(s, &s->states);
     bn_cl_queue_close(&s->queue);
-    bn_free(s->regions);
     bn_free(s->host_rows);
     bn_free(s->traced);
     bn_free(s);
@@ -134,71 +197,26 @@ const char *bn_device_kernel_name(const struct bn_session *session, enum bn_kern
     return k >= BN_KERNEL_F16_TO_F32 && k <= BN_KERNEL_Q4_0_TO_F32 ? NULL : session->on_device->names[k];
 }
 
-/* ---- the pool of keys and values ---- */
-
-/* A larger buffer with the same content. */
-static bn_status grow_one(struct bn_device_session *s, cl_mem *buffer, uint64_t n, bn_error *err)
-{
-    struct bn_cl_device *device = s->device->cl;
-    cl_mem larger;
-    BN_TRY(bn_cl_alloc(device, &larger, n * sizeof(cl_half), "keys and values", err));
-    if (*buffer != NULL) bn_cl_copy(&s->queue, larger, 0, *buffer, 0, s->n_pool * sizeof(cl_half));
-    bn_status status = bn_cl_finish(&s->queue, err);
-    bn_cl_free(device, status == BN_OK ? *buffer : larger,
-               (status == BN_OK ? s->n_pool : n) * sizeof(cl_half));
-    if (status == BN_OK) *buffer = larger;
-    return status;
-}
-
-static bn_status grow_pool(struct bn_device_session *s, uint64_t n, bn_error *err)
-{
-    if (n <= s->n_pool) return BN_OK;
-    BN_TRY(grow_one(s, &s->keys, n, err));
-    bn_status status = grow_one(s, &s->values, n, err);
-    if (status == BN_OK) {
-        s->n_pool = n;
-        return BN_OK;
-    }
-    /* The keys have more room than the values: both are counted as before. */
-    s->device->cl->bytes -= (n - s->n_pool) * sizeof(cl_half);
-    return status;
-}
-
-/* The first gap of n values, or the end. */
-static size_t find_gap(const struct bn_device_session *s, uint64_t n, uint64_t *at)
-{
-    *at = 0;
-    for (size_t i = 0; i < s->n_regions; i++) {
-        if (s->regions[i].at - *at >= n) return i;
-        *at = s->regions[i].at + s->regions[i].n;
-    }
-    return s->n_regions;
-}
+/* ---- sequences ---- */
 
 bn_status bn_device_take(struct bn_sequence *sequence, bn_error *err)
 {
     struct bn_device_session *s = sequence->session->on_device;
+    struct bn_device_place *place = &sequence->place;
     const bn_model *m = s->device->model;
-    uint64_t n = (uint64_t)bn_own_kv_heads(m) * m->hp.head_dim * bn_cache_rows(sequence->n_ctx), at;
-    BN_TRY(bn_array_grow(&s->regions, &s->regions_room, s->n_regions + 1, sizeof *s->regions, err));
-    size_t i = find_gap(s, n, &at);
-    BN_TRY(grow_pool(s, at + n, err));
-    memmove(&s->regions[i + 1], &s->regions[i], (s->n_regions - i) * sizeof *s->regions);
-    s->regions[i] = (struct bn_cl_region){at, n};
-    s->n_regions++;
-    sequence->place = (struct bn_device_place){.at = at, .n = n};
-    return BN_OK;
+    uint64_t n = (uint64_t)bn_own_kv_heads(m) * m->hp.head_dim * bn_cache_rows(sequence->n_ctx);
+    BN_TRY(take_region(s, &s->caches, n, &place->at, err));
+    place->n = n;
+    place->state_is_older = true;
+    return sequence->n_state > 0 ? take_region(s, &s->states, sequence->n_state, &place->state, err) : BN_OK;
 }
 
 void bn_device_release(struct bn_sequence *sequence)
 {
     struct bn_device_session *s = sequence->session != NULL ? sequence->session->on_device : NULL;
-    size_t i = 0;
     if (s == NULL || sequence->place.n == 0) return;
-    while (s->regions[i].at != sequence->place.at)
-        i++;
-    s->n_regions--;
-    memmove(&s->regions[i], &s->regions[i + 1], (s->n_regions - i) * sizeof *s->regions);
+    give_region(&s->caches, sequence->place.at);
+    if (sequence->n_state > 0) give_region(&s->states, sequence->place.state);
     sequence->place.n = 0;
 }
 
@@ -212,9 +230,9 @@ void bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size
         uint64_t at = to->place.at + i * bn_cache_rows(to->n_ctx) * d,
                  other = from->place.at + i * bn_cache_rows(from->n_ctx) * d;
         const size_t each = sizeof(cl_half);
-        bn_cl_copy(&s->queue, s->keys, (at + tile * d) * each, s->keys, (other + tile * d) * each,
+        bn_cl_copy(&s->queue, s->caches.buffer[0], (at + tile * d) * each, s->caches.buffer[0], (other + tile * d) * each,
                    (tiles_end - tile) * d * each);
-        bn_cl_copy(&s->queue, s->values, (at + first * d) * each, s->values, (other + first * d) * each,
+        bn_cl_copy(&s->queue, s->caches.buffer[1], (at + first * d) * each, s->caches.buffer[1], (other + first * d) * each,
                    (end - first) * d * each);
     }
 }
@@ -224,23 +242,20 @@ bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_
     struct bn_device_session *s = sequence->session->on_device;
     size_t at = sequence->place.at * sizeof(cl_half), n = sequence->place.n * sizeof(cl_half);
     if (to_device) {
-        bn_cl_write(&s->queue, s->keys, at, sequence->k_cache, n);
-        bn_cl_write(&s->queue, s->values, at, sequence->v_cache, n);
+        bn_cl_write(&s->queue, s->caches.buffer[0], at, sequence->k_cache, n);
+        bn_cl_write(&s->queue, s->caches.buffer[1], at, sequence->v_cache, n);
     } else {
-        bn_cl_read(&s->queue, sequence->k_cache, s->keys, at, n);
-        bn_cl_read(&s->queue, sequence->v_cache, s->values, at, n);
+        bn_cl_read(&s->queue, sequence->k_cache, s->caches.buffer[0], at, n);
+        bn_cl_read(&s->queue, sequence->v_cache, s->caches.buffer[1], at, n);
     }
     return bn_cl_finish(&s->queue, err);
 }
 
-/* ---- states of recurrent layers: not there yet (bn_cl_check_model) ---- */
-
-void bn_device_read_state(struct bn_sequence *sequence)
+void bn_device_read_state(const struct bn_sequence *sequence)
 {
-    (void)sequence;
-}
-
-void bn_device_write_state(struct bn_sequence *sequence)
-{
-    (void)sequence;
+    struct bn_device_session *s = sequence->session->on_device;
+    if (!sequence->place.state_is_newer) return;
+    bn_cl_read(&s->queue, sequence->state, s->states.buffer[0], sequence->place.state * sizeof(float),
+               sequence->n_state * sizeof(float));
+    (void)!bn_cl_finish(&s->queue, NULL); /* which the next pass repeats */
 }

@@ -49,6 +49,18 @@ void bn_sequence_release(struct bn_sequence *sequence)
 
 /* ---- the state of recurrent layers ---- */
 
+/* The state of a sequence on a device comes to the CPU before it is read there, and goes back after it was written. */
+static void fetch_state(const struct bn_sequence *sequence)
+{
+    if (sequence->session->on_device != NULL) bn_device_read_state(sequence);
+}
+
+static void state_was_written(struct bn_sequence *sequence)
+{
+    sequence->place.state_is_newer = false;
+    sequence->place.state_is_older = true;
+}
+
 static void copy_state(float *to, const float *from, const struct bn_sequence *sequence)
 {
     memcpy(to, from, sequence->n_state * sizeof *to);
@@ -66,7 +78,10 @@ uint32_t bn_sequence_known(const bn_sequence *sequence, uint32_t n_tokens)
 static const float *known_state(const struct bn_sequence *sequence, uint32_t n_tokens)
 {
     struct bn_snapshots *pool = &sequence->session->snapshots;
-    if (n_tokens == sequence->position) return sequence->state;
+    if (n_tokens == sequence->position) {
+        fetch_state(sequence);
+        return sequence->state;
+    }
     struct bn_snapshot *s = bn_snapshots_find(pool, sequence, n_tokens);
     if (s == NULL) return NULL;
     bn_snapshots_touch(pool, s);
@@ -85,6 +100,7 @@ uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens)
         copy_state(sequence->state, state, sequence);
     else
         memset(sequence->state, 0, sequence->n_state * sizeof *sequence->state);
+    state_was_written(sequence);
     if (n_tokens == 0) sequence->lineage = ++sequence->session->n_lineages;
     return n_tokens;
 }
@@ -98,6 +114,7 @@ void bn_sequence_mark(bn_sequence *sequence, uint32_t n_tokens)
         struct bn_snapshot *s = bn_snapshots_find(pool, sequence, n_tokens);
         if (s != NULL && s->n_tokens == n_tokens) return;
         s = bn_snapshots_reserve(pool, n_tokens);
+        fetch_state(sequence);
         copy_state(s->state, sequence->state, sequence);
         bn_snapshots_fill(pool, s, sequence);
         return;
@@ -276,6 +293,7 @@ uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_
     to->position = n;
     if (!bn_sequence_is_recurrent(from)) return n;
     copy_state(to->state, known_state(from, n), to);
+    state_was_written(to);
     to->lineage = from->lineage;
     return n;
 }

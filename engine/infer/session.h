@@ -329,10 +329,10 @@ BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s,
                                                 const struct bn_sequence *sequence, const int32_t *tokens,
                                                 size_t n, bn_error *err);
 
-/* Calls the trace with n rows, one record for each sequence; index says which rows of the batch they are, NULL: the first
- * n. Defined in linear.c. */
+/* Calls the trace with n rows, one record for each sequence; index says which of `rows` they are, NULL: the first n. Defined
+ * in linear.c. */
 void bn_trace_sequences(struct bn_session *s, const char *op, int32_t layer, const float *data,
-                        const uint32_t *index, size_t n, size_t cols);
+                        const struct bn_row *rows, const uint32_t *index, size_t n, size_t cols);
 
 /* The lowest index of the greatest value. Defined in head.c. */
 size_t bn_argmax(const float *x, size_t n);
