@@ -75,7 +75,7 @@ struct bn_cl_pool {
     uint64_t n;
     struct bn_cl_region {
         uint64_t at, n;
-    } *regions;
+    } * regions;
     size_t n_regions, room;
 };
 
@@ -97,7 +97,8 @@ struct bn_device_session {
     size_t ld_scores, most_queries; /* that have room there */
     cl_mem cos, sin, local_cos, local_sin;
     cl_mem rows, wanted, bad;
-    struct bn_cl_row *host_rows;
+    struct bn_cl_row *host_rows; /* of the batch, n_batch, as the device gets them */
+    uint32_t *host_wanted;
     float *traced; /* one operation of a batch, while a trace is taken */
     cl_int host_bad;
 

@@ -17,7 +17,8 @@ void bn_cl_trace(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_m
     if (rows == NULL) return;
     for (size_t j = 0; j < p->n; j++)
         bn_cl_read(p->q, rows + j * cols, from, (at + j * ld) * sizeof *rows, cols * sizeof *rows);
-    if (bn_cl_finish(p->q, NULL) == BN_OK) bn_trace_sequences(p->s, op, layer, rows, NULL, p->n, cols);
+    if (bn_cl_finish(p->q, NULL) == BN_OK)
+        bn_trace_sequences(p->s, op, layer, rows, p->rows, NULL, p->n, cols);
 }
 
 /* ---- inputs of linear layers ---- */
@@ -187,7 +188,7 @@ void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, 
                                      BN_CL_MEM(d->total),
                                      BN_CL_U32(bn_act_padded(lin->width)),
                                      BN_CL_MEM(NULL),
-                                     BN_CL_U32(0),
+                                     BN_CL_U32(lin->rows),
                                      BN_CL_U32(1)};
     const struct bn_cl_work work = {slot, lin->n_bytes, (uint64_t)true_rows * lin->width * n};
     if (n == 1) {
@@ -196,8 +197,9 @@ void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, 
         bn_cl_run(p->q, BN_CL_ternary_gemv, global, local, args, BN_ARRAY_LEN(args), work);
         return;
     }
-    struct bn_cl_arg gemm[BN_ARRAY_LEN(args) - 2];
+    struct bn_cl_arg gemm[BN_ARRAY_LEN(args) - 1]; /* no experts, but the number of rows */
     memcpy(gemm, args, sizeof gemm);
+    gemm[BN_ARRAY_LEN(gemm) - 2] = args[BN_ARRAY_LEN(args) - 2];
     gemm[BN_ARRAY_LEN(gemm) - 1] = (struct bn_cl_arg)BN_CL_U32(n);
     size_t across = cl->is_cpu ? 1 : 8, tokens = across * BN_CL_TOKENS;
     const size_t local[2] = {BN_TILE_ROWS / rows_each, across},

@@ -68,7 +68,7 @@ static uint64_t attended(const struct bn_cl_pass *p, uint32_t window, size_t fir
     uint64_t sum = 0;
     *most = 0;
     for (size_t j = first; j < first + n; j++) {
-        size_t seen = (size_t)p->s->rows[j].position + 1;
+        size_t seen = (size_t)p->rows[j].position + 1;
         if (seen > *most) *most = seen;
         sum += window != 0 && seen > window ? window : seen;
     }
@@ -84,18 +84,28 @@ static void attend(const struct bn_cl_pass *p, uint32_t layer, size_t first, siz
     size_t head = hp->head_dim, queries = n * hp->n_head, most;
     uint64_t seen = attended(p, window, first, n, &most), pairs = seen * hp->n_head,
              bytes = seen * hp->n_head_kv * head * sizeof(cl_half);
-    const struct bn_cl_arg scores[] = {
-        BN_CL_MEM(d->scores),   BN_CL_U32(d->ld_scores),  BN_CL_MEM(d->in),   BN_CL_U32(d->ld_in),
-        BN_CL_U32(d->q_stride), BN_CL_MEM(d->rows),       BN_CL_MEM(d->caches.buffer[0]), BN_CL_U32(nth),
-        BN_CL_U32(hp->n_head),  BN_CL_U32(hp->n_head_kv), BN_CL_U32(head),    BN_CL_F32(hp->attn_scale),
-        BN_CL_U32(window),      BN_CL_U32(first)};
+    const struct bn_cl_arg scores[] = {BN_CL_MEM(d->scores),
+                                       BN_CL_U32(d->ld_scores),
+                                       BN_CL_MEM(d->in),
+                                       BN_CL_U32(d->ld_in),
+                                       BN_CL_U32(d->q_stride),
+                                       BN_CL_MEM(d->rows),
+                                       BN_CL_MEM(d->caches.buffer[0]),
+                                       BN_CL_U32(nth),
+                                       BN_CL_U32(hp->n_head),
+                                       BN_CL_U32(hp->n_head_kv),
+                                       BN_CL_U32(head),
+                                       BN_CL_F32(hp->attn_scale),
+                                       BN_CL_U32(window),
+                                       BN_CL_U32(first)};
     const struct bn_cl_arg softmax[] = {BN_CL_MEM(d->scores),  BN_CL_U32(d->ld_scores), BN_CL_MEM(d->rows),
                                         BN_CL_U32(hp->n_head), BN_CL_U32(window),       BN_CL_U32(first)};
     const struct bn_cl_arg values[] = {
-        BN_CL_MEM(d->att),        BN_CL_U32(d->ld_att), BN_CL_MEM(d->scores), BN_CL_U32(d->ld_scores),
-        BN_CL_MEM(d->rows),       BN_CL_MEM(d->caches.buffer[1]), BN_CL_U32(nth),       BN_CL_U32(hp->n_head),
-        BN_CL_U32(hp->n_head_kv), BN_CL_U32(head),      BN_CL_U32(window),    BN_CL_U32(first),
-        BN_CL_MEM(NULL),          BN_CL_U32(0),         BN_CL_U32(0)};
+        BN_CL_MEM(d->att),       BN_CL_U32(d->ld_att),  BN_CL_MEM(d->scores),
+        BN_CL_U32(d->ld_scores), BN_CL_MEM(d->rows),    BN_CL_MEM(d->caches.buffer[1]),
+        BN_CL_U32(nth),          BN_CL_U32(hp->n_head), BN_CL_U32(hp->n_head_kv),
+        BN_CL_U32(head),         BN_CL_U32(window),     BN_CL_U32(first),
+        BN_CL_MEM(NULL),         BN_CL_U32(0),          BN_CL_U32(0)};
     size_t items = p->group < 64 ? p->group : 64;
     const size_t local[2] = {items, 1}, of_rows[2] = {p->group, 1};
     const size_t positions[2] = {bn_cl_round_up(most, items), queries}, rows[2] = {queries * p->group, 1},
@@ -194,17 +204,22 @@ static void head(const struct bn_cl_pass *p, size_t n)
               (struct bn_cl_work){BN_KERNEL_COUNT, 0, 0});
 }
 
-/* The final norm of the rows wanted, some at a time, and their logits. */
+/* The final norm of the rows wanted of these tokens, some at a time, and their logits. */
 static void finish_rows(struct bn_cl_pass *p)
 {
     struct bn_device_session *d = p->d;
     struct bn_session *s = p->s;
-    size_t embd = p->hp->n_embd, vocab = s->model->head.rows,
-           n_heads = s->run.logits != NULL ? s->run.n_heads : 0, n;
-    for (size_t first = 0; first < s->run.n_wanted; first += n) {
-        n = first < n_heads ? bn_min_size(BN_CL_LOGITS, n_heads - first) : s->run.n_wanted - first;
-        const struct bn_cl_linear *head_linear = &d->device->head_linear;
-        bn_cl_write(p->q, d->wanted, 0, s->wanted + first, n * sizeof *s->wanted);
+    const struct bn_cl_linear *head_linear = &d->device->head_linear;
+    size_t embd = p->hp->n_embd, vocab = s->model->head.rows, w = 0, end, n;
+    size_t n_heads = s->run.logits != NULL ? s->run.n_heads : 0;
+    while (w < s->run.n_wanted && s->wanted[w] < p->first)
+        w++;
+    for (end = w; end < s->run.n_wanted && s->wanted[end] < p->first + p->n; end++)
+        d->host_wanted[end] = s->wanted[end] - (uint32_t)p->first;
+    for (; w < end; w += n) {
+        bool is_head = w < n_heads;
+        n = is_head ? bn_min_size(bn_min_size(BN_CL_LOGITS, n_heads - w), end - w) : end - w;
+        bn_cl_write(p->q, d->wanted, 0, d->host_wanted + w, n * sizeof *d->host_wanted);
         bn_cl_prepare_rows(p, &(struct bn_cl_inputs){.x = d->x,
                                                      .index = d->wanted,
                                                      .n = n,
@@ -216,38 +231,87 @@ static void finish_rows(struct bn_cl_pass *p)
                                                      .out = d->hidden,
                                                      .ld_out = embd,
                                                      .next = head_linear->rows != 0 ? head_linear : NULL});
-        bn_cl_read(p->q, s->hidden + first * embd, d->hidden, 0, n * embd * sizeof(float));
-        if (first >= n_heads) continue;
-        head(p, n);
-        for (size_t j = 0; j < n; j++)
-            bn_cl_read(p->q, s->run.logits + (first + j) * vocab, d->logits, j * d->ld_logits * sizeof(float),
+        bn_cl_read(p->q, s->hidden + w * embd, d->hidden, 0, n * embd * sizeof(float));
+        if (is_head) head(p, n);
+        for (size_t j = 0; is_head && j < n; j++)
+            bn_cl_read(p->q, s->run.logits + (w + j) * vocab, d->logits, j * d->ld_logits * sizeof(float),
                        vocab * sizeof(float));
     }
 }
 
 /* ---- the pass ---- */
 
+/* The rows of these tokens, and the states of sequences that the CPU changed. */
 static void begin(struct bn_cl_pass *p)
 {
     struct bn_device_session *d = p->d;
-    for (size_t j = 0; j < p->n; j++) {
-        const struct bn_row *row = &p->s->rows[j];
-        d->host_rows[j] = (struct bn_cl_row){.cache = row->sequence->place.at,
-                                             .position = row->position,
-                                             .cache_rows = (cl_uint)bn_cache_rows(row->sequence->n_ctx)};
+    size_t embd = p->hp->n_embd;
+    struct bn_cl_row *rows = d->host_rows + p->first;
+    for (size_t j = 0, n; j < p->n; j += n) {
+        struct bn_sequence *sequence = p->rows[j].sequence;
+        struct bn_device_place *place = &sequence->place;
+        for (n = 1; j + n < p->n && p->rows[j + n].sequence == sequence;)
+            n++;
+        for (size_t i = 0; i < n; i++)
+            rows[j + i] = (struct bn_cl_row){.cache = place->at,
+                                             .state = place->state,
+                                             .position = p->rows[j + i].position,
+                                             .cache_rows = (cl_uint)bn_cache_rows(sequence->n_ctx),
+                                             .before = (cl_uint)i,
+                                             .after = (cl_uint)(n - 1 - i)};
+        if (sequence->n_state > 0 && place->state_is_older)
+            bn_cl_write(p->q, d->states.buffer[0], place->state * sizeof(float), sequence->state,
+                        sequence->n_state * sizeof(float));
+        place->state_is_older = false;
+        place->state_is_newer = true;
     }
-    bn_cl_write(p->q, d->rows, 0, d->host_rows, p->n * sizeof *d->host_rows);
-    bn_cl_write(p->q, d->x, 0, p->s->x, p->n * p->hp->n_embd * sizeof(float));
-    bn_cl_zero(p->q, d->bad, 0, sizeof d->host_bad);
-    d->host_bad = 0;
+    bn_cl_write(p->q, d->rows, 0, rows, p->n * sizeof *rows);
+    bn_cl_write(p->q, d->x, 0, p->s->x + p->first * embd, p->n * embd * sizeof(float));
+}
+
+/* Snapshots are of states after a part of the batch. */
+static void take_snapshots(const struct bn_cl_pass *p)
+{
+    for (size_t j = 0; j < p->n; j++) {
+        const struct bn_sequence *sequence = p->rows[j].sequence;
+        for (size_t i = 0; i < sequence->n_taken; i++)
+            if (sequence->taken[i]->n_tokens == p->rows[j].position + 1)
+                bn_cl_read(p->q, sequence->taken[i]->state, p->d->states.buffer[0],
+                           sequence->place.state * sizeof(float), sequence->n_state * sizeof(float));
+    }
+}
+
+/* Tokens from `first` on that are evaluated together: a snapshot is taken only after the last one of its sequence. */
+static size_t tokens_from(const struct bn_session *s, size_t first)
+{
+    for (size_t j = first; j < s->run.n; j++) {
+        const struct bn_sequence *sequence = s->rows[j].sequence;
+        bool is_last = j + 1 == s->run.n || s->rows[j + 1].sequence != sequence;
+        for (size_t i = 0; i < sequence->n_taken && !is_last; i++)
+            if (sequence->taken[i]->n_tokens == s->rows[j].position + 1) return j + 1 - first;
+    }
+    return s->run.n - first;
+}
+
+static void run(struct bn_cl_pass *p)
+{
+    begin(p);
+    for (uint32_t n = 0; n < p->hp->n_layer; n++) {
+        p->q->layer = (int32_t)n;
+        (p->s->model->layers[n].is_recurrent ? bn_cl_layer_recurrent : layer_attention)(p, n);
+        (p->hp->experts.n != 0 ? bn_cl_layer_experts : layer_ffn)(p, n);
+    }
+    p->q->layer = -1;
+    finish_rows(p);
+    take_snapshots(p);
 }
 
 /* What the device did becomes what the session did. */
-static void account(struct bn_cl_pass *p)
+static void account(struct bn_device_session *d)
 {
-    struct bn_counters *counters = &p->s->counters[0];
+    struct bn_counters *counters = &d->s->counters[0];
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
-        struct bn_cl_counter *from = &p->q->counters[k];
+        struct bn_cl_counter *from = &d->queue.counters[k];
         struct bn_counter *to = &counters->kernel[k];
         to->calls += from->calls;
         to->bytes += from->bytes;
@@ -257,34 +321,38 @@ static void account(struct bn_cl_pass *p)
     }
 }
 
+static void trace_head(struct bn_session *s)
+{
+    bn_trace_sequences(s, "output_norm", -1, s->hidden, s->rows, s->wanted, s->run.n_wanted,
+                       s->model->hp.n_embd);
+    if (s->run.logits != NULL)
+        bn_trace_sequences(s, "logits", -1, s->run.logits, s->rows, s->wanted, s->run.n_heads,
+                           s->model->head.rows);
+}
+
 bn_status bn_device_pass(struct bn_session *s, bn_error *err)
 {
     struct bn_device_session *d = s->on_device;
-    struct bn_cl_pass pass = {.d = d,
-                              .s = s,
-                              .hp = &s->model->hp,
-                              .q = &d->queue,
-                              .n = s->run.n,
-                              .group = d->device->cl->group_size};
     uint64_t start = bn_clock_ns();
     BN_TRY(begin_trace(d, err));
-    begin(&pass);
-    for (uint32_t n = 0; n < pass.hp->n_layer; n++) {
-        d->queue.layer = (int32_t)n;
-        layer_attention(&pass, n);
-        layer_ffn(&pass, n);
+    d->host_bad = 0;
+    bn_cl_zero(&d->queue, d->bad, 0, sizeof d->host_bad);
+    for (size_t first = 0, n; first < s->run.n; first += n) {
+        n = tokens_from(s, first);
+        struct bn_cl_pass pass = {.d = d,
+                                  .s = s,
+                                  .hp = &s->model->hp,
+                                  .q = &d->queue,
+                                  .rows = s->rows + first,
+                                  .first = first,
+                                  .n = n,
+                                  .group = d->device->cl->group_size};
+        run(&pass);
     }
-    d->queue.layer = -1;
-    finish_rows(&pass);
     bn_cl_read(&d->queue, &d->host_bad, d->bad, 0, sizeof d->host_bad);
     bn_status status = bn_cl_finish(&d->queue, err);
-    if (status == BN_OK) account(&pass);
-    if (status == BN_OK && d->traced != NULL) {
-        bn_trace_sequences(s, "output_norm", -1, s->hidden, s->wanted, s->run.n_wanted, pass.hp->n_embd);
-        if (s->run.logits != NULL)
-            bn_trace_sequences(s, "logits", -1, s->run.logits, s->wanted, s->run.n_heads,
-                               s->model->head.rows);
-    }
+    if (status == BN_OK) account(d);
+    if (status == BN_OK && d->traced != NULL) trace_head(s);
     bn_cl_begin(&d->queue);
     s->timing.layers_ns += bn_clock_ns() - start;
     if (d->host_bad != 0) s->run.bad_row = true;

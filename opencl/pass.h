@@ -12,7 +12,8 @@ struct bn_cl_pass {
     struct bn_session *s;
     const bn_hparams *hp;
     struct bn_cl_queue *q;
-    size_t n;        /* tokens */
+    const struct bn_row *rows; /* n tokens of the batch, from its token `first` on */
+    size_t first, n;
     size_t group;    /* work-items of a group that has a row */
     bool adds;       /* y is not yet added to x, */
     cl_mem add_norm; /* normalised first; NULL: as it is */

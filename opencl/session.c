@@ -137,7 +137,8 @@ static bn_status take_rows(struct bn_device_session *s, bn_error *err)
     BN_TRY(take(s, &s->scores, s->most_queries * s->ld_scores, sizeof(float), err));
     BN_TRY(take(s, &s->bad, 1, sizeof s->host_bad, err));
     s->host_rows = bn_alloc(n, sizeof *s->host_rows);
-    return s->host_rows != NULL ? BN_OK : bn_nomem(err);
+    s->host_wanted = bn_alloc(n, sizeof *s->host_wanted);
+    return s->host_rows != NULL && s->host_wanted != NULL ? BN_OK : bn_nomem(err);
 }
 
 static bn_status upload_angles(struct bn_device_session *s, cl_mem *out, const float *table, bn_error *err)
@@ -187,6 +188,7 @@ void bn_device_session_close(struct bn_device_session *s)
     close_pool(s, &s->states);
     bn_cl_queue_close(&s->queue);
     bn_free(s->host_rows);
+    bn_free(s->host_wanted);
     bn_free(s->traced);
     bn_free(s);
 }
@@ -230,10 +232,10 @@ void bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size
         uint64_t at = to->place.at + i * bn_cache_rows(to->n_ctx) * d,
                  other = from->place.at + i * bn_cache_rows(from->n_ctx) * d;
         const size_t each = sizeof(cl_half);
-        bn_cl_copy(&s->queue, s->caches.buffer[0], (at + tile * d) * each, s->caches.buffer[0], (other + tile * d) * each,
-                   (tiles_end - tile) * d * each);
-        bn_cl_copy(&s->queue, s->caches.buffer[1], (at + first * d) * each, s->caches.buffer[1], (other + first * d) * each,
-                   (end - first) * d * each);
+        bn_cl_copy(&s->queue, s->caches.buffer[0], (at + tile * d) * each, s->caches.buffer[0],
+                   (other + tile * d) * each, (tiles_end - tile) * d * each);
+        bn_cl_copy(&s->queue, s->caches.buffer[1], (at + first * d) * each, s->caches.buffer[1],
+                   (other + first * d) * each, (end - first) * d * each);
     }
 }
 

@@ -265,11 +265,6 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
         return BN_ERR_NOMEM;
     }
     s->n_threads = bn_team_size(s->team); /* the system may refuse some */
-    bn_status placed = model->device != NULL ? bn_device_session_open(&s->on_device, s, err) : BN_OK;
-    if (placed != BN_OK) {
-        bn_session_close(s);
-        return placed;
-    }
     s->is_exact = options->exact_threads;
     bn_tick_clock_open(&s->counters[0].clock);
     bn_rope_table(s->rope_cos, s->rope_sin, s->n_ctx, &model->hp, model->rope_factors);
@@ -279,6 +274,11 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
         local.rope_scale = 1.0f;
         local.yarn.factor = 0.0f;
         bn_rope_table(s->local_cos, s->local_sin, s->n_ctx, &local, NULL);
+    }
+    bn_status placed = model->device != NULL ? bn_device_session_open(&s->on_device, s, err) : BN_OK;
+    if (placed != BN_OK) {
+        bn_session_close(s);
+        return placed;
     }
     *out = s;
     return BN_OK;

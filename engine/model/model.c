@@ -2,8 +2,8 @@
  *
  * Opening a model: map the file, parse it, read the hyper-parameters, build the tokenizer, bind the weights.
  */
-#include "model/device.h"
 #include "model/model.h"
+#include "model/device.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
