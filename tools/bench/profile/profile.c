@@ -304,7 +304,7 @@ static bn_status show(struct bn_bench_profile *p, bn_error *err)
     if (p->h.args->json) {
         bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
         put_overhead(doc, p);
-        BN_TRY(bn_prof_put(doc, p->prof, bn_model_hparams(p->model)->n_layer, err));
+        BN_TRY(bn_prof_put(doc, p->prof, bn_model_hparams(p->model), err));
     } else {
         BN_TRY(print_tables(p, err));
     }
