@@ -9,12 +9,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/host/meters.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_KEY_BYTES 65536u

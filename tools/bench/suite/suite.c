@@ -11,12 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/kit/process.h"
 #include "tools/bench/report/report.h"
 #include "tools/cli/provenance.h"
-#include "tools/cli/report.h"
 
 #define DIRECTORY "benchmark-results"
 #define TIMED_OUT 124 /* the exit code of a part that was ended, as timeout(1) has it */
@@ -331,7 +329,7 @@ static bn_status print_commands(const struct bn_suite_plan *plan, bn_error *err)
         }
         bn_buf_printf(&text, ">%s\n", plan->parts[i].file);
     }
-    return bn_bench_print_text(&text, err);
+    return bn_cli_print_text(&text, err);
 }
 
 static bn_status run(struct suite *s, struct bn_args *args, bn_error *err)
