@@ -2,7 +2,8 @@
 #
 # CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS belong to the user; what the project needs is in BN_*. Objects go to
 # build/<variant>, so that different builds do not mix. V=1 shows commands, WERROR=1 makes warnings errors,
-# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1, GIT=0 (no libgit2), BLAS=0 (no bn-train) and MPI=0 (no bn-mpi.so) are variants.
+# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1, GIT=0 (no libgit2), BLAS=0 (no bn-train), MPI=0 (no bn-mpi.so) and
+# OPENCL=0 (the CPU only) are variants.
 # File lists are sorted wildcards: a new file is built because it lies in its folder.
 
 CC ?= gcc
@@ -65,6 +66,8 @@ BLAS ?= $(if $(shell $(PKG_CONFIG) --exists openblas 2>/dev/null && echo yes),1,
 # bn-mpi.so is built where MPI is; programs load it under mpirun.
 MPI_PACKAGE := $(firstword $(foreach p,ompi-c mpich,$(if $(shell $(PKG_CONFIG) --exists $(p) 2>/dev/null && echo yes),$(p))))
 MPI ?= $(if $(MPI_PACKAGE),1,0)
+# Devices are built where OpenCL's headers are; its loader is opened when a device is asked for.
+OPENCL ?= $(if $(shell $(CC) $(CPPFLAGS) -E -include CL/cl.h -x c /dev/null >/dev/null 2>&1 && echo yes),1,0)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.
@@ -91,9 +94,12 @@ endif
 ifeq ($(GIT),0)
 BN_CPPFLAGS += -DBN_NO_GIT
 endif
+ifeq ($(OPENCL),0)
+BN_CPPFLAGS += -DBN_NO_OPENCL
+endif
 # The library's objects are in libbn.a and in libbn.so; only what bn.h declares is visible outside of it.
 ENGINE_CFLAGS := -fPIC -fvisibility=hidden
-$(OUT)/engine/%.o $(OUT)/kernels/%.o: BN_CFLAGS += $(ENGINE_CFLAGS)
+$(OUT)/engine/%.o $(OUT)/kernels/%.o $(OUT)/opencl/%.o: BN_CFLAGS += $(ENGINE_CFLAGS)
 ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 
 # Only kernels get instruction-set flags, by the file's name. They write their local rows before they read them, and
@@ -131,7 +137,9 @@ TRAIN := $(OUT)/libbntrain.a
 RANKS := $(OUT)/libbnmpi.a
 PLUGIN := $(if $(filter 0,$(MPI)),,$(OUT)/bn-mpi.so)
 LIBS := $(HUB) $(RANKS) $(LAB) $(LIB)
-LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
+# none.c refuses every device.
+OPENCL_OBJ := $(if $(filter 0,$(OPENCL)),$(OUT)/opencl/none.o,$(call obj,opencl/*.[cS]))
+LIB_OBJ := $(call obj,engine/*/*.[cS]) $(OPENCL_OBJ) $(KERNEL_OBJ)
 LAB_OBJ := $(call obj,lab/*/*.[cS])
 HUB_OBJ := $(call obj,hub/*.[cS] hub/*/*.[cS])
 TRAIN_OBJ := $(call obj,train/*.c)
@@ -141,14 +149,14 @@ TOOLS := $(filter-out $(if $(filter 0,$(BLAS)),bn-train),$(patsubst tools/%.c,%,
 PROGRAMS := $(TOOLS:%=$(OUT)/%)
 CLI_OBJ := $(call obj,tools/cli/*.[cS] tools/cli/*/*.[cS])
 CLI_LIB := $(OUT)/libcli.a
-UNIT_TESTS := $(patsubst %.c,$(OUT)/%,$(filter-out $(if $(filter 0,$(BLAS)),tests/unit/train/%),\
-    $(call src,tests/unit/*/*.c)))
+UNIT_TESTS := $(patsubst %.c,$(OUT)/%,$(filter-out $(if $(filter 0,$(BLAS)),tests/unit/train/%) \
+    $(if $(filter 0,$(OPENCL)),tests/unit/opencl/%),$(call src,tests/unit/*/*.c)))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
 REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
 REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
-C_FILES := $(call src,$(foreach d,engine kernels lab hub mpi train tools tests examples,\
+C_FILES := $(call src,$(foreach d,engine kernels opencl lab hub mpi train tools tests examples,\
     $(d)/*.[ch] $(d)/*/*.[ch] $(d)/*/*/*.[ch]))
 
 .SUFFIXES:
@@ -266,6 +274,11 @@ endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 BLAS_LIBS = $(shell $(PKG_CONFIG) --libs openblas)
 $(OUT)/bn-train: BN_LDLIBS += $(BLAS_LIBS)
+# The kernels of devices, in one text; a compiler's messages name the file.
+$(OUT)/kernels/opencl.cl: $(call src,kernels/opencl/common.cl) $(filter-out %/common.cl,$(call src,kernels/opencl/*.cl)) Makefile
+	@mkdir -p $(@D)
+	$(Q)for f in $(filter %.cl,$^); do echo "#line 1 \"$${f##*/}\"" && cat $$f || exit 1; done > $@
+$(OUT)/opencl/source.o: $(OUT)/kernels/opencl.cl
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/built-in-i2_s.gguf
 $(OUT)/hub/names/registry_data.o: hub/names/registry.json
@@ -363,11 +376,11 @@ docs: $(PROGRAMS) ## docs/reference/bn*.md, from the programs' option tables
 	@ci/docs.sh reference $(OUT) docs
 
 format: ## apply .clang-format
-	clang-format -i $(C_FILES) $(call src,crossval/reference/*.[ch]pp crossval/compare/*.cpp crossval/bridges/*/*.[ch]pp)
+	clang-format -i $(C_FILES) $(call src,kernels/opencl/*.cl crossval/reference/*.[ch]pp crossval/compare/*.cpp crossval/bridges/*/*.[ch]pp)
 
 # Those of one instruction set compile with its files only.
 check-headers: ## every header compiles alone; bn.h as C++ too
-	@for h in $(filter-out kernels/x86/% tests/% examples/%,$(filter %.h,$(C_FILES))); do \
+	@for h in $(filter-out kernels/x86/% tests/% examples/% $(if $(filter 0,$(OPENCL)),opencl/%),$(filter %.h,$(C_FILES))); do \
 	    $(CC) $(BN_CPPFLAGS) -std=c11 -Wall -Wextra -Werror -fsyntax-only -x c $$h || exit 1; done
 	@$(CXX) -std=c++17 -Wall -Wextra -Werror -fsyntax-only -x c++ engine/bn.h
 

@@ -21,6 +21,7 @@ while read -r most kind where; do
     folders=($where)
     case $kind in
         C) size=$(files '\.[ch]$' "${folders[@]}" | lines) && rooms+=("${folders[@]}") ;;
+        OpenCL) size=$(files '\.([ch]|cl)$' "${folders[@]}" | lines) && rooms+=("${folders[@]}") ;;
         Markdown) size=$(files '\.md$' "${folders[@]}" | lines) ;;
         pages) size=$(files '\.md$' "${folders[@]}" | wc -l) ;;
         schemas) size=$(files '\.[ch]$' "${folders[@]}" | xargs -r -d '\n' grep -hoE '"bn\.[a-z-]+/[0-9]+"' |

@@ -54,7 +54,7 @@ for name in bn-run bn-bench bn-verify-receipt bn-crossval bn-flamegraph bn-fixtu
 done
 for file in "$out"/bn "$out"/bn-*; do
     [ ! -x "$file" ] || [ "$(basename "$file")" = bn-mpi.so ] ||
-        check "$(basename "$file") does not load MPI" bash -c "! ldd '$file' | grep -q libmpi"
+        check "$(basename "$file") loads neither MPI nor OpenCL" bash -c "! ldd '$file' | grep -qE 'libmpi|libOpenCL'"
 done
 check "bn-run loads at most 8 libraries" few "$out/bn-run" 8
 for file in "$out"/bn "$out"/bn-*; do

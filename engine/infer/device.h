@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A device beside the CPU that evaluates whole passes, with the same bits: the interface only. opencl/ implements it;
+ * a build without OpenCL has functions that refuse (opencl/none.c).
+ *
+ * On the device: weights, keys and values, states of recurrent layers, all stages from the first norm to the logits. On
+ * the CPU: rows of the embedding, tokenizer, grammar, sampler, digests. What a device does not have is refused when the
+ * model is opened.
+ */
+#ifndef BN_INFER_DEVICE_H
+#define BN_INFER_DEVICE_H
+
+#include "bn.h"
+#include "kernels/kernels.h"
+
+struct bn_model;
+struct bn_session;
+struct bn_sequence;
+
+/* ---- with a model ---- */
+
+struct bn_device; /* an opened device that has the weights of one model */
+
+/* Chooses a device ("opencl", "opencl:N", "auto"), holds its arithmetic against the reference, and uploads the weights.
+ * The options of the model name it. *out is NULL for "auto" when no GPU is good enough. BN_ERR_NOT_FOUND: no such device;
+ * BN_ERR_UNSUPPORTED: what the device or its driver lacks, or the model needs; BN_ERR_INTEGRITY: it computed another bit;
+ * BN_ERR_NOMEM: before anything is uploaded, with both figures. */
+BN_MUST_CHECK bn_status bn_device_open(struct bn_device **out, const struct bn_model *model,
+                                       const char *selector, bn_error *err);
+void bn_device_close(struct bn_device *device);
+/* What it is; outlived by the device. */
+const bn_device_info *bn_device_facts(const struct bn_device *device);
+/* Bytes that it allocated there, of weights and sessions. */
+uint64_t bn_device_bytes(const struct bn_device *device);
+
+/* ---- with a session ---- */
+
+struct bn_device_session; /* session->on_device: room for a batch there */
+
+/* Takes the memory of a session, and of its own sequence's rows as bn_device_take does. */
+BN_MUST_CHECK bn_status bn_device_session_open(struct bn_device_session **out, struct bn_session *session,
+                                               bn_error *err);
+void bn_device_session_close(struct bn_device_session *session);
+/* Evaluates the batch of session->rows, whose embeddings are at session->x: fills session->run.logits (n_heads rows)
+ * unless that is NULL, session->hidden (n_wanted rows), and run.bad_row. The trace is called as on the CPU. An error
+ * means that the device is lost: the timelines are as before the pass. */
+BN_MUST_CHECK bn_status bn_device_pass(struct bn_session *session, bn_error *err);
+/* Kernel k ran on the device: its name there, NULL when it did not. */
+const char *bn_device_kernel_name(const struct bn_session *session, enum bn_kernel k);
+
+/* ---- with a sequence ---- */
+
+/* Room for the keys, values and states of a sequence, all states 0: sequence->place. */
+BN_MUST_CHECK bn_status bn_device_take(struct bn_sequence *sequence, bn_error *err);
+void bn_device_release(struct bn_sequence *sequence);
+/* As bn_sequence_copy, of keys and values. */
+BN_MUST_CHECK bn_status bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size_t first,
+                                       size_t end, bn_error *err);
+/* Between the device and memory of the layout of sequence->k_cache and v_cache, whole: for saved timelines. */
+BN_MUST_CHECK bn_status bn_device_read_cache(const struct bn_sequence *sequence, uint16_t *keys,
+                                             uint16_t *values, bn_error *err);
+BN_MUST_CHECK bn_status bn_device_write_cache(struct bn_sequence *sequence, const uint16_t *keys,
+                                              const uint16_t *values, bn_error *err);
+/* The state of recurrent layers: n_state floats. NULL: zeros. */
+BN_MUST_CHECK bn_status bn_device_read_state(const struct bn_sequence *sequence, float *state, bn_error *err);
+BN_MUST_CHECK bn_status bn_device_write_state(struct bn_sequence *sequence, const float *state,
+                                              bn_error *err);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A build without OpenCL: every device is refused, so what follows an opened one is never called.
+ */
+#include "base/error.h"
+#include "infer/device.h"
+
+static bn_status refuse(bn_error *err)
+{
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "this build has no OpenCL"), err,
+                   "install its headers (Debian: opencl-c-headers) and build again");
+}
+
+#ifdef BN_NO_OPENCL
+bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err)
+{
+    (void)out, (void)room;
+    *n = 0;
+    return refuse(err);
+}
+#endif
+
+bn_status bn_device_open(struct bn_device **out, const struct bn_model *model, const char *selector,
+                         bn_error *err)
+{
+    (void)model, (void)selector;
+    *out = NULL;
+    return refuse(err);
+}
+
+void bn_device_close(struct bn_device *device)
+{
+    (void)device;
+}
+
+const bn_device_info *bn_device_facts(const struct bn_device *device)
+{
+    (void)device;
+    return NULL;
+}
+
+uint64_t bn_device_bytes(const struct bn_device *device)
+{
+    (void)device;
+    return 0;
+}
+
+bn_status bn_device_session_open(struct bn_device_session **out, struct bn_session *session, bn_error *err)
+{
+    (void)session;
+    *out = NULL;
+    return refuse(err);
+}
+
+void bn_device_session_close(struct bn_device_session *session)
+{
+    (void)session;
+}
+
+bn_status bn_device_pass(struct bn_session *session, bn_error *err)
+{
+    (void)session;
+    return refuse(err);
+}
+
+const char *bn_device_kernel_name(const struct bn_session *session, enum bn_kernel k)
+{
+    (void)session, (void)k;
+    return NULL;
+}
+
+bn_status bn_device_take(struct bn_sequence *sequence, bn_error *err)
+{
+    (void)sequence;
+    return refuse(err);
+}
+
+void bn_device_release(struct bn_sequence *sequence)
+{
+    (void)sequence;
+}
+
+bn_status bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size_t first, size_t end,
+                         bn_error *err)
+{
+    (void)to, (void)from, (void)first, (void)end;
+    return refuse(err);
+}
+
+bn_status bn_device_read_cache(const struct bn_sequence *sequence, uint16_t *keys, uint16_t *values,
+                               bn_error *err)
+{
+    (void)sequence, (void)keys, (void)values;
+    return refuse(err);
+}
+
+bn_status bn_device_write_cache(struct bn_sequence *sequence, const uint16_t *keys, const uint16_t *values,
+                                bn_error *err)
+{
+    (void)sequence, (void)keys, (void)values;
+    return refuse(err);
+}
+
+bn_status bn_device_read_state(const struct bn_sequence *sequence, float *state, bn_error *err)
+{
+    (void)sequence, (void)state;
+    return refuse(err);
+}
+
+bn_status bn_device_write_state(struct bn_sequence *sequence, const float *state, bn_error *err)
+{
+    (void)sequence, (void)state;
+    return refuse(err);
+}
