@@ -160,6 +160,12 @@ const char *bn_model_arch(const bn_model *m)
     return m->hp.arch;
 }
 
+const bn_device_info *bn_model_device(const bn_model *m)
+{
+    (void)m;
+    return NULL; /* until models are opened on devices */
+}
+
 const bn_tokenizer *bn_model_tokenizer(const bn_model *m)
 {
     return m->tokenizer;

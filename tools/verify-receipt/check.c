@@ -170,7 +170,9 @@ static uint64_t probe_bandwidth(struct bn_verify *v, const struct bn_receipt *re
 {
     uint64_t ternary = 0, head = 0, threads = 0;
     struct bn_verify_probe *probe = &v->probe;
-    if (!v->policy.validate_performance || v->policy.bandwidth_bytes_per_s > 0) return 0;
+    if (!v->policy.validate_performance || v->policy.bandwidth_bytes_per_s > 0 ||
+        bn_json_path(receipt->predicate, "device") != NULL) /* its memory is another one */
+        return 0;
     if (!bn_json_u64(bn_json_path(receipt->predicate, "model.ternary_bytes"), &ternary) ||
         !bn_json_u64(bn_json_path(receipt->predicate, "model.head_bytes"), &head) ||
         !bn_json_u64(bn_json_path(receipt->predicate, "resolved.threads"), &threads))
