@@ -273,16 +273,15 @@ static void check_prepare(struct trial *t, const struct bn_cl_case *c)
 {
     void (*const activate[])(float *, const float *, const float *, size_t) = {NULL, K->relu2_mul,
                                                                                K->silu_mul, K->gelu_mul};
-    const size_t n = c->n, width = c->width, ld = width + 4;
+    const size_t n = c->n, width = c->width, up_at = width + 2, ld = 2 * width + 4;
     const bool indexed = (c->steps & BN_CL_WITH_INDEX) != 0, adds = (c->steps & BN_CL_WITH_ADD) != 0;
     float *x = take_floats(t, (n + 1) * ld);
     number(t, ld);
     uint32_t *index = take_words(t, indexed ? n : 0);
-    float *add = take_floats(t, adds ? n * ld : 0);
+    float *add = take_floats(t, adds ? (n + 1) * ld : 0);
     number(t, ld);
     float *add_norm = take_floats(t, (c->steps & BN_CL_WITH_ADD_NORM) != 0 ? width : 0);
-    float *up = take_floats(t, c->activation != 0 ? n * ld : 0);
-    number(t, ld);
+    number(t, up_at);
     number(t, c->activation);
     float *norm = take_floats(t, (c->steps & BN_CL_WITH_NORM) != 0 ? width : 0);
     float *out = take_floats(t, norm != NULL ? n * ld : 0);
@@ -305,17 +304,18 @@ static void check_prepare(struct trial *t, const struct bn_cl_case *c)
         signs[i] = signbit(signs[i]) != 0 ? -1.0f : 1.0f;
     launch_rows(t, n);
     for (size_t r = 0; r < n; r++) {
-        float *row = x + (indexed ? n - r : r) * ld, *last = row;
+        const size_t i = indexed ? n - r : r;
+        float *row = x + i * ld, *last = row;
         bool finite = true;
-        if (add_norm != NULL) K->rmsnorm(add + r * ld, add + r * ld, add_norm, width, EPS);
-        if (adds) K->add(row, add + r * ld, width);
-        if (c->activation != 0) activate[c->activation](row, row, up + r * ld, width);
+        if (add_norm != NULL) K->rmsnorm(add + i * ld, add + i * ld, add_norm, width, EPS);
+        if (adds) K->add(row, add + i * ld, width);
+        if (c->activation != 0) activate[c->activation](row, row, row + up_at, width);
         if (norm != NULL) {
             last = out + r * ld;
             K->rmsnorm(last, row, norm, width, EPS);
         }
-        for (size_t i = 0; i < width; i++)
-            finite = finite && isfinite(last[i]);
+        for (size_t e = 0; e < width; e++)
+            finite = finite && isfinite(last[e]);
         if (!finite) *bad = 1;
         if (c->block != 0) {
             memcpy(rotated + r * ld, last, width * sizeof *last);
@@ -394,8 +394,8 @@ static void check_ternary(struct trial *t, const struct bn_cl_case *c)
 /* The batch of n rows: two sequences of `rows` positions at most, the rows of each after each other. */
 struct batch {
     struct place {
-        uint64_t cache;
-        uint32_t position, cache_rows;
+        uint64_t cache, state;
+        uint32_t position, cache_rows, before, after;
     } * place;
     size_t sequence; /* values of a sequence in a cache */
 };
@@ -405,8 +405,9 @@ static struct batch take_batch(struct trial *t, const struct bn_cl_case *c)
     struct batch b = {.place = take(t, BYTES, c->n, sizeof *b.place),
                       .sequence = up_to(c->rows, BN_KEY_TILE) * c->kv_heads * c->width * 2};
     for (uint32_t j = 0; b.place != NULL && j < c->n; j++)
-        b.place[j] = (struct place){j < c->n / 2 ? 0 : b.sequence, (c->rows + j - c->n) % c->rows,
-                                    (uint32_t)up_to(c->rows, BN_KEY_TILE)};
+        b.place[j] = (struct place){.cache = j < c->n / 2 ? 0 : b.sequence,
+                                    .position = (c->rows + j - c->n) % c->rows,
+                                    .cache_rows = (uint32_t)up_to(c->rows, BN_KEY_TILE)};
     return b;
 }
 
