@@ -138,7 +138,7 @@ RANKS := $(OUT)/libbnmpi.a
 PLUGIN := $(if $(filter 0,$(MPI)),,$(OUT)/bn-mpi.so)
 LIBS := $(HUB) $(RANKS) $(LAB) $(LIB)
 # none.c refuses every device.
-OPENCL_OBJ := $(if $(filter 0,$(OPENCL)),$(OUT)/opencl/none.o,$(call obj,opencl/*.[cS]))
+OPENCL_OBJ := $(if $(filter 0,$(OPENCL)),$(OUT)/opencl/none.o,$(filter-out %/none.o,$(call obj,opencl/*.[cS])))
 LIB_OBJ := $(call obj,engine/*/*.[cS]) $(OPENCL_OBJ) $(KERNEL_OBJ)
 LAB_OBJ := $(call obj,lab/*/*.[cS])
 HUB_OBJ := $(call obj,hub/*.[cS] hub/*/*.[cS])

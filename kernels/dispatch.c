@@ -110,12 +110,14 @@ bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel 
 #define NAME(slot, isa) [SLOT_##slot] = #slot "_" #isa,
 #define NAMES(set) {#set, {BN_TABLE_##set(NAME, NAME)}},
 
-/* Of all sets, in this build or not. */
+/* Of all sets, in this build or not; those of devices are last, and lack slots. */
 static const struct {
     const char *isa, *names[N_NAMES];
-} SETS[] = {BN_SETS(NAMES)};
+} SETS[] = {BN_SETS(NAMES) BN_DEVICE_SETS(NAMES)};
 
+#define ONE(set) +1
 #define N_SETS (sizeof SETS / sizeof SETS[0])
+#define N_ISAS (0 BN_SETS(ONE))
 
 static size_t find_set(const char *isa)
 {
@@ -127,13 +129,13 @@ static size_t find_set(const char *isa)
 
 bool bn_kernels_is_set(const char *isa)
 {
-    return find_set(isa) < N_SETS;
+    return find_set(isa) < N_ISAS;
 }
 
 bool bn_kernels_set_has(const char *isa, const char *name)
 {
     size_t set = find_set(isa);
     for (size_t i = 0; i < N_NAMES && set < N_SETS; i++)
-        if (strcmp(SETS[set].names[i], name) == 0) return true;
+        if (SETS[set].names[i] != NULL && strcmp(SETS[set].names[i], name) == 0) return true;
     return false;
 }

@@ -333,7 +333,7 @@ bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel 
 /* Whether isa names an instruction set, of this build or of another. */
 bool bn_kernels_is_set(const char *isa);
 /* Does the table of an instruction set name this kernel, or did it in an earlier version? Of any set, whether it is in
- * this build or not. */
+ * this build or not; "opencl" is the set of what devices compute, "ternary_gemv_opencl". */
 bool bn_kernels_set_has(const char *isa, const char *name);
 
 /* The reference table, from which the others start. */

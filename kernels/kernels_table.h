@@ -67,6 +67,15 @@
     OLD(tq2_gemv, neon) OLD(tq2_gemm, neon) OLD(i8_gemv, neon) OLD(i2s_gemv, neon)                 \
     OLD(i2s_gemm, neon) OLD(grouped_gemv, neon) OLD(grouped_gemm, neon)
 
+/* What devices beside the CPU compute: names alone, since their code is in opencl and no --isa is called so. */
+#define BN_SET_opencl(X, OLD)                                                                      \
+    OLD(t5_gemv, opencl) OLD(quantize, opencl) OLD(rmsnorm, opencl) OLD(rope_neox, opencl)         \
+    OLD(rope_norm, opencl) OLD(attn_scores, opencl) OLD(softmax, opencl) OLD(attn_values, opencl)  \
+    OLD(relu2_mul, opencl) OLD(silu_mul, opencl) OLD(add, opencl) OLD(f16_gemm, opencl)            \
+    OLD(f32_gemm, opencl) OLD(f32_to_f16, opencl) OLD(ternary_gemv, opencl)                        \
+    OLD(ternary_gemm, opencl) OLD(quantize16, opencl) OLD(gelu_mul, opencl)                        \
+    OLD(sigmoid_mul, opencl) OLD(conv_silu, opencl) OLD(delta, opencl)
+
 /* The whole tables: each set after the one that it starts from. */
 #define BN_TABLE_ref(X, OLD) BN_SET_ref(X, OLD)
 #define BN_TABLE_avx2(X, OLD) BN_TABLE_ref(X, OLD) BN_SET_avx2(X, OLD)
@@ -75,8 +84,10 @@
 #define BN_TABLE_avx512vbmi(X, OLD) BN_TABLE_avx512vnni(X, OLD) BN_SET_avx512vbmi(X, OLD)
 #define BN_TABLE_amx(X, OLD) BN_TABLE_avx512vbmi(X, OLD) BN_SET_amx(X, OLD)
 #define BN_TABLE_neon(X, OLD) BN_TABLE_ref(X, OLD) BN_SET_neon(X, OLD)
+#define BN_TABLE_opencl(X, OLD) BN_SET_opencl(X, OLD)
 
 #define BN_SETS(X) X(ref) X(avx2) X(avxvnni) X(avx512vnni) X(avx512vbmi) X(amx) X(neon)
+#define BN_DEVICE_SETS(X) X(opencl)
 /* clang-format on */
 
 /* Every function has the type of its slot. */

@@ -45,6 +45,7 @@ BN_MUST_CHECK bn_status bn_cl_load(const struct bn_cl_api **out, bn_error *err);
 /* An error of OpenCL as one of ours. Of a lost device: BN_ERR_IO. */
 bn_status bn_cl_fail(bn_error *err, cl_int code, const char *doing);
 
+#define BN_CL_TOKENS 8u /* that a work-item of ternary_gemm computes: TOKENS of ternary.cl */
 enum bn_cl_kernel {
 #define BN_CL_NAME(name) BN_CL_##name,
     BN_CL_KERNELS(BN_CL_NAME) BN_CL_KERNEL_COUNT

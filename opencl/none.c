@@ -3,7 +3,7 @@
  * A build without OpenCL: every device is refused, so what follows an opened one is never called.
  */
 #include "base/error.h"
-#include "infer/device.h"
+#include "model/device.h"
 
 static bn_status refuse(bn_error *err)
 {
@@ -11,14 +11,12 @@ static bn_status refuse(bn_error *err)
                    "install its headers (Debian: opencl-c-headers) and build again");
 }
 
-#ifdef BN_NO_OPENCL
 bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err)
 {
     (void)out, (void)room;
     *n = 0;
     return refuse(err);
 }
-#endif
 
 bn_status bn_device_open(struct bn_device **out, const struct bn_model *model, const char *selector,
                          bn_error *err)
@@ -80,35 +78,18 @@ void bn_device_release(struct bn_sequence *sequence)
     (void)sequence;
 }
 
-bn_status bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size_t first, size_t end,
-                         bn_error *err)
+void bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size_t first, size_t end)
 {
     (void)to, (void)from, (void)first, (void)end;
+}
+
+bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_error *err)
+{
+    (void)sequence, (void)to_device;
     return refuse(err);
 }
 
-bn_status bn_device_read_cache(const struct bn_sequence *sequence, uint16_t *keys, uint16_t *values,
-                               bn_error *err)
+void bn_device_read_state(const struct bn_sequence *sequence)
 {
-    (void)sequence, (void)keys, (void)values;
-    return refuse(err);
-}
-
-bn_status bn_device_write_cache(struct bn_sequence *sequence, const uint16_t *keys, const uint16_t *values,
-                                bn_error *err)
-{
-    (void)sequence, (void)keys, (void)values;
-    return refuse(err);
-}
-
-bn_status bn_device_read_state(const struct bn_sequence *sequence, float *state, bn_error *err)
-{
-    (void)sequence, (void)state;
-    return refuse(err);
-}
-
-bn_status bn_device_write_state(struct bn_sequence *sequence, const float *state, bn_error *err)
-{
-    (void)sequence, (void)state;
-    return refuse(err);
+    (void)sequence;
 }

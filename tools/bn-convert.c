@@ -100,7 +100,6 @@ static bn_status list_plan(const struct convert *c, bn_error *err)
 {
     static const char *const HEADS[] = {"tensor", "shape", "from", "to", "bytes"};
     struct bn_table table;
-    struct bn_buf text = {.max = 64u << 20};
     uint64_t total = 0;
     char shape[96], size[BN_UNITS_ROOM];
     bn_table_begin(&table, HEADS, "llllr");
@@ -114,17 +113,12 @@ static bn_status list_plan(const struct convert *c, bn_error *err)
         bn_table_printf(&table, "%llu", (unsigned long long)t->n_bytes);
         total += t->n_bytes;
     }
-    bn_table_put_text(&text, &table);
-    bn_table_release(&table);
-    bn_status status = bn_buf_check(&text, err);
-    if (status == BN_OK) fputs(bn_buf_text(&text), stdout);
-    if (status == BN_OK)
-        printf("%zu tensors, %s\n", c->plan.n_tensors, bn_units_text(size, (double)total, "bytes"));
-    if (status == BN_OK && c->plan.n_vision + c->plan.n_next > 0)
+    BN_TRY(bn_cli_print_table(&table, err));
+    printf("%zu tensors, %s\n", c->plan.n_tensors, bn_units_text(size, (double)total, "bytes"));
+    if (c->plan.n_vision + c->plan.n_next > 0)
         printf("left out: %zu tensors of the vision tower, %zu of layers that predict further tokens\n",
                c->plan.n_vision, c->plan.n_next);
-    bn_buf_release(&text);
-    return status;
+    return BN_OK;
 }
 
 /* ---- writing ---- */

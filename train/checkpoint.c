@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "gguf/gguf.h"
 #include "model/hparams.h"
 

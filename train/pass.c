@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "train/ops.h"
 #include "train/real.h"
 

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/mem.h"
 #include "train/ops.h"
 #include "train/real.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "model/hparams.h"

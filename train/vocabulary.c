@@ -6,7 +6,6 @@
  */
 #include "train/vocabulary.h"
 
-#include "base/error.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
 #include "tokenizer/tokenizer.h"

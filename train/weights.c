@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/random.h"
 #include "gguf/types.h"
 #include "infer/session.h"

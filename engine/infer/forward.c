@@ -91,6 +91,22 @@ static void head(const struct pass *p)
 
 /* ---- the pass ---- */
 
+/* All that the CPU does of a pass on a device. */
+static void run_embed(void *arg, unsigned thread, unsigned n_threads)
+{
+    const struct pass p = pass_of(arg, thread, n_threads);
+    embed(&p);
+    bn_trace_rows(&p, "embd", -1, p.s->x, NULL, p.n, p.m->hp.n_embd);
+}
+
+static bn_status run_on_device(struct bn_session *s, bn_error *err)
+{
+    uint64_t start = bn_clock_ns();
+    bn_team_run(s->team, run_embed, s);
+    s->timing.embed_ns += bn_clock_ns() - start;
+    return bn_device_pass(s, err);
+}
+
 static void run(void *arg, unsigned thread, unsigned n_threads)
 {
     struct bn_session *s = arg;
@@ -186,12 +202,17 @@ bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_erro
     for_sequences(s, bn_sequence_begin_pass);
     bn_prof_begin_pass(s->prof, s->rows[0].position, (uint32_t)s->run.n, (uint32_t)n_logits);
     s->run.team = bn_prof_start(bn_prof_trail(s->prof, 0), BN_BRICK_TEAM);
-    bn_team_run(s->team, run, s);
+    bn_status status = BN_OK;
+    if (s->on_device != NULL)
+        status = run_on_device(s, err);
+    else
+        bn_team_run(s->team, run, s);
     bn_prof_stop(s->run.team, 0);
     bn_prof_end_pass(s->prof);
     BN_TRY(bn_session_check_link(s, err));
+    if (status != BN_OK || s->run.bad_row) for_sequences(s, bn_sequence_fail_pass);
+    BN_TRY(status);
     if (s->run.bad_row) {
-        for_sequences(s, bn_sequence_fail_pass);
         return bn_hint(bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or after it",
                                s->rows[0].position),
                        err, "the model's weights are damaged");

@@ -9,9 +9,21 @@
 #include "model/weights.h"
 
 /* Row i of some data is row index[i] of the batch, or i without an index. */
-static const struct bn_row *traced_row(const struct pass *p, const uint32_t *index, size_t i)
+static const struct bn_row *traced_row(const struct bn_row *rows, const uint32_t *index, size_t i)
 {
-    return &p->s->rows[index != NULL ? index[i] : i];
+    return &rows[index != NULL ? index[i] : i];
+}
+
+void bn_trace_sequences(struct bn_session *s, const char *op, int32_t layer, const float *data,
+                        const struct bn_row *rows, const uint32_t *index, size_t n, size_t cols)
+{
+    for (size_t from = 0, to; from < n; from = to) {
+        const struct bn_row *first = traced_row(rows, index, from);
+        for (to = from + 1; to < n && traced_row(rows, index, to)->sequence == first->sequence;)
+            to++;
+        bn_trace_record record = {op, layer, first->position, to - from, cols, data + from * cols};
+        s->trace(s->trace_user, &record);
+    }
 }
 
 void bn_trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data,
@@ -19,13 +31,7 @@ void bn_trace_rows(const struct pass *p, const char *op, int32_t layer, const fl
 {
     if (p->s->trace == NULL) return;
     meet(p);
-    for (size_t from = 0, to; p->thread == 0 && from < n; from = to) {
-        const struct bn_row *first = traced_row(p, index, from);
-        for (to = from + 1; to < n && traced_row(p, index, to)->sequence == first->sequence;)
-            to++;
-        bn_trace_record record = {op, layer, first->position, to - from, cols, data + from * cols};
-        p->s->trace(p->s->trace_user, &record);
-    }
+    if (p->thread == 0) bn_trace_sequences(p->s, op, layer, data, p->s->rows, index, n, cols);
     meet(p);
 }
 

@@ -8,6 +8,7 @@
 
 uint64_t bn_sequence_cache_bytes(const bn_model *model, uint32_t n_ctx)
 {
+    if (model->device != NULL) return 0; /* the device has it */
     return (uint64_t)bn_own_kv_heads(model) * model->hp.head_dim * bn_cache_rows(n_ctx) * 2 *
            sizeof(uint16_t);
 }
@@ -24,10 +25,13 @@ bool bn_sequence_take(struct bn_sequence *sequence, struct bn_session *session, 
     *sequence = (struct bn_sequence){
         .session = session, .n_ctx = n_ctx, .n_state = bn_model_state_bytes(session->model) / sizeof(float)};
     if (!bn_mul_ok(per_position, bn_cache_rows(n_ctx), &n_cache)) return false;
-    sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
-    sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
     sequence->tokens = bn_alloc_aligned(n_ctx, sizeof *sequence->tokens);
-    if (sequence->k_cache == NULL || sequence->v_cache == NULL || sequence->tokens == NULL) return false;
+    if (sequence->tokens == NULL) return false;
+    if (session->model->device == NULL) {
+        sequence->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->k_cache);
+        sequence->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *sequence->v_cache);
+        if (sequence->k_cache == NULL || sequence->v_cache == NULL) return false;
+    }
     if (sequence->n_state == 0) return true;
     sequence->lineage = ++session->n_lineages;
     sequence->state = bn_alloc_aligned(sequence->n_state, sizeof *sequence->state);
@@ -36,6 +40,7 @@ bool bn_sequence_take(struct bn_sequence *sequence, struct bn_session *session, 
 
 void bn_sequence_release(struct bn_sequence *sequence)
 {
+    bn_device_release(sequence);
     bn_free(sequence->k_cache);
     bn_free(sequence->v_cache);
     bn_free(sequence->tokens);
@@ -43,6 +48,18 @@ void bn_sequence_release(struct bn_sequence *sequence)
 }
 
 /* ---- the state of recurrent layers ---- */
+
+/* The state of a sequence on a device comes to the CPU before it is read there, and goes back after it was written. */
+static void fetch_state(const struct bn_sequence *sequence)
+{
+    if (sequence->session->on_device != NULL) bn_device_read_state(sequence);
+}
+
+static void state_was_written(struct bn_sequence *sequence)
+{
+    sequence->place.state_is_newer = false;
+    sequence->place.state_is_older = true;
+}
 
 static void copy_state(float *to, const float *from, const struct bn_sequence *sequence)
 {
@@ -61,7 +78,10 @@ uint32_t bn_sequence_known(const bn_sequence *sequence, uint32_t n_tokens)
 static const float *known_state(const struct bn_sequence *sequence, uint32_t n_tokens)
 {
     struct bn_snapshots *pool = &sequence->session->snapshots;
-    if (n_tokens == sequence->position) return sequence->state;
+    if (n_tokens == sequence->position) {
+        fetch_state(sequence);
+        return sequence->state;
+    }
     struct bn_snapshot *s = bn_snapshots_find(pool, sequence, n_tokens);
     if (s == NULL) return NULL;
     bn_snapshots_touch(pool, s);
@@ -80,6 +100,7 @@ uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens)
         copy_state(sequence->state, state, sequence);
     else
         memset(sequence->state, 0, sequence->n_state * sizeof *sequence->state);
+    state_was_written(sequence);
     if (n_tokens == 0) sequence->lineage = ++sequence->session->n_lineages;
     return n_tokens;
 }
@@ -93,6 +114,7 @@ void bn_sequence_mark(bn_sequence *sequence, uint32_t n_tokens)
         struct bn_snapshot *s = bn_snapshots_find(pool, sequence, n_tokens);
         if (s != NULL && s->n_tokens == n_tokens) return;
         s = bn_snapshots_reserve(pool, n_tokens);
+        fetch_state(sequence);
         copy_state(s->state, sequence->state, sequence);
         bn_snapshots_fill(pool, s, sequence);
         return;
@@ -175,6 +197,11 @@ bn_status bn_sequence_open(bn_sequence **out, bn_session *session, uint32_t n_ct
         bn_sequence_close(sequence);
         return bn_fail(err, BN_ERR_NOMEM, "no memory for a sequence of %u tokens", n_ctx);
     }
+    bn_status status = session->model->device != NULL ? bn_device_take(sequence, err) : BN_OK;
+    if (status != BN_OK) {
+        bn_sequence_close(sequence);
+        return status;
+    }
     sequence->number = bn_lead_sequence(session, n_ctx);
     *out = sequence;
     return BN_OK;
@@ -239,6 +266,11 @@ void bn_sequence_copy(const bn_session *session, struct bn_sequence *to, const s
 {
     size_t d = session->model->hp.head_dim, n_heads = bn_own_kv_heads(session->model);
     bn_lead_copy(session, to, from, first, end);
+    memcpy(to->tokens + first, from->tokens + first, (end - first) * sizeof *to->tokens);
+    if (session->model->device != NULL) {
+        bn_device_copy(to, from, first, end);
+        return;
+    }
     /* Whole tiles of keys: the positions before are the same in both, those after are not in use. */
     size_t tile = first / BN_KEY_TILE * BN_KEY_TILE, tiles_end = bn_cache_rows((uint32_t)end);
     for (size_t i = 0; i < n_heads; i++) {
@@ -248,7 +280,6 @@ void bn_sequence_copy(const bn_session *session, struct bn_sequence *to, const s
         memcpy(to->v_cache + at + first * d, from->v_cache + other + first * d,
                (end - first) * d * sizeof *to->v_cache);
     }
-    memcpy(to->tokens + first, from->tokens + first, (end - first) * sizeof *to->tokens);
 }
 
 uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_sequence *from,
@@ -262,6 +293,7 @@ uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_
     to->position = n;
     if (!bn_sequence_is_recurrent(from)) return n;
     copy_state(to->state, known_state(from, n), to);
+    state_was_written(to);
     to->lineage = from->lineage;
     return n;
 }

@@ -275,6 +275,11 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
         local.yarn.factor = 0.0f;
         bn_rope_table(s->local_cos, s->local_sin, s->n_ctx, &local, NULL);
     }
+    bn_status placed = model->device != NULL ? bn_device_session_open(&s->on_device, s, err) : BN_OK;
+    if (placed != BN_OK) {
+        bn_session_close(s);
+        return placed;
+    }
     *out = s;
     return BN_OK;
 }
@@ -286,6 +291,7 @@ void bn_session_close(bn_session *s)
     bn_lead_end(s);
     bn_team_close(s->team);
     bn_sequence_release(&s->own);
+    bn_device_session_close(s->on_device);
     if (s->link != NULL && s->link->sequences != NULL)
         for (uint32_t i = 0; i < s->link->n_sequences; i++)
             bn_sequence_close(s->link->sequences[i]);
@@ -476,8 +482,9 @@ bool bn_session_kernel_since(const struct bn_session *s, const struct bn_counter
     struct bn_counter sum = bn_session_counter(s, k),
                       past = before != NULL ? before[k] : (struct bn_counter){0};
     uint64_t ns = (uint64_t)((double)(sum.ticks - past.ticks) * s->counters[0].clock.ns_per_tick);
-    *out = (bn_kernel_stat){s->model->kernels->name[k], sum.calls - past.calls, ns, sum.bytes - past.bytes,
-                            sum.ops - past.ops};
+    const char *name = s->on_device != NULL ? bn_device_kernel_name(s, k) : NULL;
+    *out = (bn_kernel_stat){name != NULL ? name : s->model->kernels->name[k], sum.calls - past.calls, ns,
+                            sum.bytes - past.bytes, sum.ops - past.ops};
     return out->calls > 0;
 }
 

@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/team.h"
 #include "bn.h"
+#include "model/device.h"
 #include "model/hparams.h"
 #include "model/model.h"
 #include "stamp/profiler.h"
@@ -77,8 +78,9 @@ struct bn_sequence {
     uint32_t position; /* tokens in the timeline */
     int32_t *tokens;   /* n_ctx */
     /* Of the KV heads that this process computes, binary16: [layer][kv head][bn_cache_rows / BN_KEY_TILE] tiles of keys, [layer][kv head][bn_cache_rows][head_dim]
-     * values. */
+     * values. NULL when a device has them. */
     uint16_t *k_cache, *v_cache;
+    struct bn_device_place place; /* where the device has them, and the state */
     /* The state of recurrent layers, which cannot be shortened: [layer]{n_taps - 1 rows of q, k and v before their
      * convolution, the newest last; [value head][head_dim][head_dim]}, n_state values in all. */
     size_t n_state;
@@ -206,6 +208,7 @@ struct bn_session {
     bn_cancel_fn cancel;
     void *cancel_user;
 
+    struct bn_device_session *on_device; /* NULL: the CPU evaluates */
     struct bn_link *link; /* to other ranks: exchange.h; NULL when the model is not divided */
     struct bn_team *team;
     char model_sum[BN_CHECKSUM_HEX]; /* of the model's file; empty until a saved timeline needs it */
@@ -325,6 +328,11 @@ bool bn_session_kernel_since(const struct bn_session *s, const struct bn_counter
 BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s,
                                                 const struct bn_sequence *sequence, const int32_t *tokens,
                                                 size_t n, bn_error *err);
+
+/* Calls the trace with n rows, one record for each sequence; index says which of `rows` they are, NULL: the first n. Defined
+ * in linear.c. */
+void bn_trace_sequences(struct bn_session *s, const char *op, int32_t layer, const float *data,
+                        const struct bn_row *rows, const uint32_t *index, size_t n, size_t cols);
 
 /* The lowest index of the greatest value. Defined in head.c. */
 size_t bn_argmax(const float *x, size_t n);

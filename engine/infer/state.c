@@ -141,6 +141,27 @@ static size_t collect(const struct bn_session *s, const struct bn_state_header *
     return n;
 }
 
+/* The caches of a device come to the CPU for a while; what was changed there goes back. */
+static bn_status borrow_caches(struct bn_session *s, bn_error *err)
+{
+    size_t n = (size_t)s->own.place.n;
+    if (s->on_device == NULL) return BN_OK;
+    s->own.k_cache = bn_alloc(n, sizeof *s->own.k_cache);
+    s->own.v_cache = bn_alloc(n, sizeof *s->own.v_cache);
+    if (s->own.k_cache == NULL || s->own.v_cache == NULL) return bn_nomem(err);
+    return bn_device_move_cache(&s->own, false, err);
+}
+
+static bn_status return_caches(struct bn_session *s, bn_status status, bool changed, bn_error *err)
+{
+    if (s->on_device == NULL) return status;
+    if (status == BN_OK && changed) status = bn_device_move_cache(&s->own, true, err);
+    bn_free(s->own.k_cache);
+    bn_free(s->own.v_cache);
+    s->own.k_cache = s->own.v_cache = NULL;
+    return status;
+}
+
 bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn_error *err)
 {
     struct bn_state_header header;
@@ -163,10 +184,12 @@ bn_status bn_session_save(bn_session *s, uint32_t n_tokens, const char *path, bn
         bn_free(keys);
         return bn_nomem(err);
     }
-    size_t n = collect(s, &header, keys, parts);
-    bn_status status = sum_parts(parts, n, hex, err);
+    bn_status status = borrow_caches(s, err);
+    size_t n = status == BN_OK ? collect(s, &header, keys, parts) : 0;
+    if (status == BN_OK) status = sum_parts(parts, n, hex, err);
     parts[n++] = (struct bn_file_part){hex, BN_STATE_SUM_BYTES};
     if (status == BN_OK) status = bn_file_write_parts(path, parts, n, err);
+    status = return_caches(s, status, false, err);
     bn_free(parts);
     bn_free(keys);
     return status;
@@ -291,6 +314,8 @@ static void take_states(struct bn_session *s, const unsigned char *states, const
     for (; states < end && load_u32(states) <= n; states += state_bytes(s)) {
         own->position = load_u32(states);
         memcpy(own->state, states + sizeof(uint32_t), own->n_state * sizeof *own->state);
+        own->place.state_is_newer = false;
+        own->place.state_is_older = true;
         bn_sequence_mark(own, own->position);
     }
 }
@@ -321,7 +346,9 @@ bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes,
     if (is_recurrent) n = last_state(s, states, end, (uint32_t)n);
     size_t own = bn_session_keep(s, tokens, n_tokens);
     if (n > own) {
-        copy_rows(s, saved + header.n_tokens * sizeof *tokens, header.n_tokens, own, n);
+        bn_status status = borrow_caches(s, err);
+        if (status == BN_OK) copy_rows(s, saved + header.n_tokens * sizeof *tokens, header.n_tokens, own, n);
+        BN_TRY(return_caches(s, status, true, err));
         memcpy(s->own.tokens + own, tokens + own, (n - own) * sizeof *tokens);
         if (is_recurrent) take_states(s, states, end, (uint32_t)n);
         s->own.position = (uint32_t)n;

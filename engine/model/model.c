@@ -3,6 +3,7 @@
  * Opening a model: map the file, parse it, read the hyper-parameters, build the tokenizer, bind the weights.
  */
 #include "model/model.h"
+#include "model/device.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -50,6 +51,13 @@ static bn_status divide(struct bn_model *m, bn_error *err)
                    err, "use at most %u ranks", hp->n_head_kv);
 }
 
+static bn_status open_device(struct bn_model *m, const char *selector, bn_error *err)
+{
+    if (selector == NULL || strcmp(selector, "cpu") == 0) return BN_OK;
+    if (m->ranks == NULL) return bn_device_open(&m->device, m, selector, err);
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "a model that is divided among ranks runs on CPUs only");
+}
+
 static bn_status open_bytes(struct bn_model *m, const bn_model_options *options, bn_error *err)
 {
     BN_TRY(bn_isa_kernels(&m->kernels, err));
@@ -63,7 +71,8 @@ static bn_status open_bytes(struct bn_model *m, const bn_model_options *options,
     if (m->no_weights) return BN_OK;
     struct bn_loading loading = {options, 0, 3 * m->hp.n_layer + BN_LOADING_HEAD_PARTS};
     BN_TRY(bn_weights_bind(m, &loading, err));
-    BN_TRY(bn_repack_model(m, &loading, err));
+    BN_TRY(open_device(m, options->device, err));
+    if (m->device == NULL) BN_TRY(bn_repack_model(m, &loading, err));
     if (loading.done == loading.total) return BN_OK;
     loading.done = loading.total - 1; /* no copies were made */
     return bn_loading_step(&loading, err);
@@ -108,6 +117,7 @@ bn_status bn_model_open(bn_model **out, const char *path, const bn_model_options
 void bn_model_close(bn_model *m)
 {
     if (m == NULL) return;
+    bn_device_close(m->device);
     for (size_t i = 0; i < m->n_copies; i++)
         bn_free(m->copies[i]);
     bn_free(m->copies);
@@ -131,6 +141,11 @@ uint64_t bn_model_resident_bytes(const bn_model *m)
         if (in_file) bytes += (uint64_t)w->rows * w->row_bytes;
     }
     return bytes;
+}
+
+const bn_device_info *bn_model_device(const bn_model *m)
+{
+    return m->device != NULL ? bn_device_facts(m->device) : NULL;
 }
 
 const bn_hparams *bn_model_hparams(const bn_model *m)

@@ -19,8 +19,8 @@
 
 /* A row of the batch: where its sequence begins in the caches, in values; its position; rows of a head there. */
 struct row {
-    ulong cache;
-    uint position, cache_rows;
+    ulong cache, state;
+    uint position, cache_rows, before, after;
 };
 
 static bool is_finite(float x)

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/formats/formats.h"
 #include "lab/kit/order.h"

@@ -2,7 +2,6 @@
  *
  * Formats of other programs that are only written: Chrome's trace events, speedscope, pprof.
  */
-#include "base/error.h"
 #include "lab/formats/formats.h"
 
 /* ---- trace events ----

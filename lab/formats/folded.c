@@ -7,7 +7,6 @@
 #define _GNU_SOURCE /* memrchr */
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/formats/formats.h"
 #include "lab/kit/order.h"
 

@@ -8,6 +8,7 @@
 #ifndef BN_FORMATS_H
 #define BN_FORMATS_H
 
+#include "base/error.h"
 #include "lab/formats/document.h"
 
 #define BN_STACKS_SCHEMA "bn.stacks/1"

@@ -6,7 +6,6 @@
  */
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/formats/formats.h"
 
 /* ---- writing ---- */

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/formats/formats.h"
 
 #define MAX_FRAMES 4096u /* of a sample; more are ignored */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/stats/summary.h"
 
 static double median_of(const struct bn_series *s)

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/file.h"
 
 #define SCHEMA "bn.ledger/1"

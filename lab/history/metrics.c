@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/stats/summary.h"
 
 /* LESS and MORE are better. SAME: without noise, so that any difference is a change; when samples of one run differ it is

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/host/busy.h"
 
 /* Settings for how often or how long something was measured, or which part of it. They do not change what was

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/stats/summary.h"
 
 #define MAX_SERIES 100000u

@@ -6,6 +6,7 @@
 #ifndef BN_HISTORY_SERIES_H
 #define BN_HISTORY_SERIES_H
 
+#include "base/error.h"
 #include "base/json.h"
 
 struct bn_series {

@@ -278,6 +278,20 @@ void bn_machine_put(bn_json *object, const struct bn_machine *machine)
     bool quota = machine->quota_known && machine->quota_us != 0;
     bn_json_put_count(object, "cpu_quota_us", quota ? machine->quota_us : 0);
     bn_json_put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
+    if (machine->device != NULL) bn_machine_put_device(bn_json_put_object(object, "device"), machine->device);
+}
+
+void bn_machine_put_device(bn_json *object, const bn_device_info *device)
+{
+    bn_json_put_string(object, "id", device->id);
+    bn_json_put_string(object, "type", device->type);
+    bn_json_put_text(object, "name", device->name);
+    bn_json_put_text(object, "vendor", device->vendor);
+    bn_json_put_text(object, "platform", device->platform);
+    bn_json_put_text(object, "driver", device->driver);
+    bn_json_put_text(object, "version", device->version);
+    bn_json_put_count(object, "memory", device->memory);
+    bn_json_put_text(object, "program", device->program);
 }
 
 uint64_t bn_machine_status_bytes(const char *name)
@@ -360,6 +374,11 @@ static void put_identity(bn_json *o, const struct bn_machine *m)
         bn_json_put_bool(o, "hypervisor", m->hypervisor);
     else
         bn_json_put_null(o, "hypervisor");
+    if (m->device == NULL) return; /* with one, it is another machine than its CPU alone */
+    bn_json *device = bn_json_put_object(o, "device");
+    bn_json_put_string(device, "type", m->device->type);
+    bn_json_put_string(device, "name", m->device->name);
+    bn_json_put_string(device, "platform", m->device->platform);
 }
 
 bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine *machine, bn_error *err)
@@ -370,7 +389,8 @@ bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine 
     bn_status status = bn_json_digest(o, id->key, err);
     bn_json_free(o);
     BN_TRY(status);
-    put_slug(slug, sizeof slug, machine->cpu_model[0] != '\0' ? machine->cpu_model : machine->arch);
+    const char *model = machine->device != NULL ? machine->device->name : machine->cpu_model;
+    put_slug(slug, sizeof slug, model[0] != '\0' ? model : machine->arch);
     snprintf(id->label, sizeof id->label, "%s%s%ucpu-%.8s", slug, slug[0] != '\0' ? "-" : "",
              machine->cpus_online, id->key);
     return BN_OK;

@@ -9,6 +9,7 @@
 #include <linux/limits.h>
 
 #include "base/json.h"
+#include "bn.h"
 
 #define BN_MACHINE_FLAGS 32u
 
@@ -31,16 +32,19 @@ struct bn_machine {
     uint64_t quota_us, period_us;        /* tightest CPU quota of the control group; 0: none */
     const char *flags[BN_MACHINE_FLAGS]; /* instruction sets that kernels care about */
     size_t n_flags;
+    const bn_device_info *device; /* that computed in place of the CPU, borrowed; NULL: none */
 };
 
 /* Reads /proc and /sys. */
 void bn_machine_read(struct bn_machine *machine);
-/* Puts its fields into an object. */
+/* Puts its fields into an object; those of the device, if there is one, into its member "device". */
 void bn_machine_put(bn_json *object, const struct bn_machine *machine);
+/* What documents and receipts say of a device. */
+void bn_machine_put_device(bn_json *object, const bn_device_info *device);
 
 /* Identifies the machine, so that only runs of one machine are compared. Made of facts that are the same
  * after every boot and under any load (processor, instruction sets, hardware threads and cores, memory in
- * whole GiB, architecture, virtual or not), not of the operating system. */
+ * whole GiB, architecture, virtual or not, and the device that computed), not of the operating system. */
 struct bn_machine_id {
     char key[65];   /* sha256 of those, hex */
     char label[80]; /* readable, the name of a folder: "amd-epyc-9b45-2cpu-1a2b3c4d" */

@@ -87,7 +87,8 @@ static bn_status rule_stamps(const struct audit *a, bn_error *err)
 #define ANY UINT32_MAX /* number of bricks */
 
 /* How often a layer has a brick. All layers of one kind, with or without attention, have it as often, in each pass and on
- * each thread: how often norms and some projections occur differs from network to network. */
+ * each thread: how often norms and some projections occur differs from network to network. Norms are as many as the
+ * document says that the network has there. */
 static const struct {
     unsigned char brick, least, most;
 } IN_LAYER[] = {
@@ -108,13 +109,17 @@ struct kind {
 };
 
 /* Returns the brick that is wrong; BN_BRICK_NONE. */
-static unsigned wrong_in_layer(enum bn_prof_level level, const uint32_t *found, struct kind kinds[2])
+static unsigned wrong_in_layer(enum bn_prof_level level, const uint32_t *found, const bn_json *norms,
+                               struct kind kinds[2])
 {
+    uint64_t n_norms;
     bool inside = level >= BN_PROF_BRICK;
     struct kind *like = &kinds[found[BN_BRICK_ATTENTION] > 0];
     if (!like->known) memcpy(like->counts, found, sizeof like->counts);
     like->known = true;
     if (found[BN_BRICK_LAYER] != !inside) return BN_BRICK_LAYER;
+    if (inside && (!bn_json_u64(norms, &n_norms) || found[BN_BRICK_RMS_NORM] != n_norms))
+        return BN_BRICK_RMS_NORM;
     for (size_t i = 0; i < BN_ARRAY_LEN(IN_LAYER); i++) {
         unsigned b = IN_LAYER[i].brick;
         uint32_t least = inside ? IN_LAYER[i].least : 0, most = inside ? IN_LAYER[i].most : 0;
@@ -136,11 +141,15 @@ static bn_status check_counts(const struct audit *a, unsigned thread, const uint
                               struct kind kinds[2], bn_error *err)
 {
     size_t n_rows = a->n_layers + 1u;
+    const bn_json *norms = NULL;
     for (size_t row = 0; row < a->prof->n_passes * n_rows; row++) {
         const uint32_t *found = counts + row * BN_BRICK_KNOWN;
         const struct bn_prof_pass *pass = &a->prof->passes[row / n_rows];
         size_t layer = row % n_rows;
-        unsigned wrong = layer < a->n_layers ? wrong_in_layer(a->prof->level, found, kinds) : BN_BRICK_NONE;
+        unsigned wrong = BN_BRICK_NONE;
+        norms = layer == 0 ? bn_json_first(bn_json_path(a->document, "profile.network.norms"))
+                           : bn_json_next(norms);
+        if (layer < a->n_layers) wrong = wrong_in_layer(a->prof->level, found, norms, kinds);
         if (wrong != BN_BRICK_NONE)
             return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu, layer %zu: %u times %s", thread,
                            row / n_rows, layer, found[wrong], bn_brick_name(wrong));

@@ -212,7 +212,23 @@ static void put_events(bn_json *profile, const bn_prof *prof)
     }
 }
 
-bn_status bn_prof_put(bn_json *document, const bn_prof *prof, uint32_t n_layers, bn_error *err)
+/* The number of layers, and how many norms each has: a row of its parts each, but one for the heads of q and k together. In
+ * a recurrent layer, too: they are normalised without a tensor, and the norm of the output is a part of another brick. */
+static void put_network(bn_json *profile, const bn_hparams *hp)
+{
+    bn_json *network = bn_json_put_object(profile, "network");
+    bn_json_put_u64(network, "layers", hp->n_layer);
+    bn_json *norms = bn_json_put_array(network, "norms");
+    for (uint32_t layer = 0; layer < hp->n_layer; layer++) {
+        uint64_t n = 0;
+        for (const struct bn_layer_part *p = bn_parts; p->name != NULL; p++)
+            n +=
+                p->kind == BN_PART_NORM && strcmp(p->name, "attn_k_norm") != 0 && bn_part_is_in(p, hp, layer);
+        bn_json_add_u64(norms, n);
+    }
+}
+
+bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *hp, bn_error *err)
 {
     bn_json *profile = bn_json_put_object(document, "profile");
     bn_json_put_string(profile, "level", bn_prof_level_name(prof->level));
@@ -221,7 +237,7 @@ bn_status bn_prof_put(bn_json *document, const bn_prof *prof, uint32_t n_layers,
     bn_json_put_string(clock, "id", prof->clock.counter ? "counter" : "monotonic");
     bn_json_put_number(clock, "ns_per_tick", prof->clock.ns_per_tick);
     bn_json_put_u64(clock, "resolution_ticks", prof->resolution);
-    bn_json_put_u64(bn_json_put_object(profile, "network"), "layers", n_layers);
+    put_network(profile, hp);
     bn_json_put_u64(profile, "wall_ns", prof->wall_ns);
     bn_json_put_u64(profile, "dropped", bn_prof_dropped(prof));
     bn_json *bricks = bn_json_put_array(profile, "bricks"), *kernels = bn_json_put_array(profile, "kernels");

@@ -7,15 +7,16 @@
 #define BN_PROFILE_DOCUMENT_H
 
 #include "base/json.h"
+#include "model/hparams.h"
 #include "stamp/profiler.h"
 
 #define BN_PROF_SCHEMA "bn.profile/1"
 #define BN_PROF_DOCUMENT_EVENTS 50000u /* most events in a document; it then fits what JSON is read up to */
 
-/* Puts the member "profile" (docs/explain/profiling.md) of a finalized profile of a network with this many layers. Its "summary"
- * is made from the events and from nothing else. Events that are too many, or were given in nanoseconds, are
- * unavailable. */
-BN_MUST_CHECK bn_status bn_prof_put(bn_json *document, const bn_prof *prof, uint32_t n_layers, bn_error *err);
+/* Puts the member "profile" (docs/explain/profiling.md) of a finalized profile of a network. Its "summary" is made from the
+ * events and from nothing else. Events that are too many, or were given in nanoseconds, are unavailable. */
+BN_MUST_CHECK bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *hp,
+                                    bn_error *err);
 /* Puts the member "summary" alone. */
 BN_MUST_CHECK bn_status bn_prof_put_summary(bn_json *profile, const bn_prof *prof, bn_error *err);
 /* Adds what all documents say of a brick, and returns it; sum_ns: of all bricks. And of a kernel. */

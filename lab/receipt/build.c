@@ -288,13 +288,15 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
 static bn_status put_predicate(struct build *b, bn_json *statement)
 {
     const struct bn_generation *gen = b->gen;
+    const bn_device_info *device = bn_model_device(b->model);
     bn_json *predicate = bn_json_put_object(statement, "predicate");
     char stamp[21];
     bn_clock_format(bn_clock_utc(), stamp);
     bn_json_put_string(predicate, "schema_version", BN_RECEIPT_SCHEMA_VERSION);
     bn_json_put_string(predicate, "timestamp", stamp);
     bn_json_put_string(predicate, "compute_path", "real");
-    bn_json_put_string(predicate, "backend", "cpu");
+    bn_json_put_string(predicate, "backend", device != NULL ? BN_RECEIPT_DEVICE_BACKEND : "cpu");
+    if (device != NULL) bn_machine_put_device(bn_json_put_object(predicate, "device"), device);
     bn_json_put_bool(predicate, "deterministic", true);
     bn_json_put_u64(predicate, "tokens_requested", gen->n_predict);
     bn_json_put_u64(predicate, "tokens_generated", gen->n_ids);
@@ -398,7 +400,9 @@ const char *bn_receipt_base_name(const char *path)
 const char *bn_receipt_other_isa(const char *kernel, const char *isa)
 {
     const char *end = strrchr(kernel, '_');
-    return end != NULL && strcmp(end + 1, isa) != 0 ? end + 1 : NULL;
+    return end != NULL && strcmp(end + 1, isa) != 0 && !bn_kernels_set_has(BN_RECEIPT_DEVICE_BACKEND, kernel)
+               ? end + 1
+               : NULL;
 }
 
 /* The canonical text of the statement without one member. A copy of the tree without that member would need

@@ -26,7 +26,8 @@
 #define BN_RECEIPT_PREDICATE_TYPE "https://bn.invalid/inference-receipt/v1"
 #define BN_RECEIPT_PAYLOAD_TYPE "application/vnd.in-toto+json"
 #define BN_RECEIPT_SCHEMA_VERSION "1.0.0"
-#define BN_RECEIPT_MAX_STOPS 1024u /* each costs time with each token */
+#define BN_RECEIPT_DEVICE_BACKEND "opencl" /* of kernels on a device; else "cpu" */
+#define BN_RECEIPT_MAX_STOPS 1024u         /* each costs time with each token */
 
 /* What stays the same while a program runs, for programs that write many receipts: hashing a model takes a second for
  * each gigabyte. Zeroed, it is read for the first receipt, or before by bn_receipt_read_facts. */
@@ -95,7 +96,7 @@ BN_MUST_CHECK bn_status bn_receipt_self_digest(const bn_json *statement, char he
 BN_MUST_CHECK bn_status bn_receipt_seal(bn_json *statement, bn_error *err);
 /* What a receipt shows of a model's path: its last part, or the whole reference "hf:...". */
 const char *bn_receipt_base_name(const char *path);
-/* The instruction set that ends a kernel's name when it is another one than isa, else NULL. */
+/* The instruction set that ends a kernel's name when it is another one than isa, else NULL; for kernels of devices too. */
 const char *bn_receipt_other_isa(const char *kernel, const char *isa);
 /* Puts what a receipt says of a model itself; quantization is the type of the first layer's query matrix. */
 void bn_receipt_put_shape(bn_json *object, const bn_model *model);

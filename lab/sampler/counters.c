@@ -4,7 +4,7 @@
  * event that is raised inside the kernel, in user mode only), so a count of zero means that it does not work.
  */
 #define _GNU_SOURCE
-#include "lab/sampler/counters.h"
+#include "lab/sampler/recorder.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/sampler/tier.h"
 
 #define WORK_NS 5000000u /* of processor time, while an event counts */

@@ -7,7 +7,6 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/kit/order.h"
 
 #define LOWEST_CODE 4096u

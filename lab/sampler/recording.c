@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/kit/order.h"
 
 const char *bn_record_tier_name(enum bn_record_tier tier)
@@ -124,16 +123,12 @@ static int mappings_by_time(const void *a, const void *b)
     return c != 0 ? c : bn_compare_u64(x->start, y->start);
 }
 
-int bn_recording_name_order(const struct bn_thread_name *x, const struct bn_thread_name *y)
+int bn_recording_name_order(const void *a, const void *b)
 {
+    const struct bn_thread_name *x = a, *y = b;
     int c = bn_compare_u64(x->pid, y->pid);
     if (c == 0) c = bn_compare_u64(x->tid, y->tid);
     return c != 0 ? c : bn_compare_u64(x->time_ns, y->time_ns);
-}
-
-static int names_by_thread(const void *a, const void *b)
-{
-    return bn_recording_name_order(a, b);
 }
 
 void bn_recording_finish(bn_recording *recording)
@@ -141,7 +136,7 @@ void bn_recording_finish(bn_recording *recording)
     bn_recording *r = recording;
     if (r->n_samples > 0) qsort(r->samples, r->n_samples, sizeof *r->samples, samples_by_time);
     if (r->n_mappings > 0) qsort(r->mappings, r->n_mappings, sizeof *r->mappings, mappings_by_time);
-    if (r->n_threads > 0) qsort(r->threads, r->n_threads, sizeof *r->threads, names_by_thread);
+    if (r->n_threads > 0) qsort(r->threads, r->n_threads, sizeof *r->threads, bn_recording_name_order);
     r->delivery.samples = r->n_samples;
     r->delivery.weight = 0;
     for (size_t i = 0; i < r->n_samples; i++)

@@ -9,6 +9,7 @@
 #ifndef BN_SAMPLER_RECORDING_H
 #define BN_SAMPLER_RECORDING_H
 
+#include "base/error.h"
 #include "base/json.h"
 
 /* How samples are taken, the better ways first. */
@@ -129,7 +130,7 @@ BN_MUST_CHECK bn_status bn_recording_read_maps(bn_recording *recording, bn_error
 void bn_recording_finish(bn_recording *recording);
 /* Those of a process, n of them, in the order of time. Finished recordings only. */
 const struct bn_mapping *bn_recording_mappings_of(const bn_recording *recording, uint32_t pid, size_t *n);
-int bn_recording_name_order(const struct bn_thread_name *a, const struct bn_thread_name *b);
+int bn_recording_name_order(const void *a, const void *b); /* of struct bn_thread_name, for qsort */
 /* What lay at an address of a process at a time: the latest mapping that covers it; NULL for none. Finished
  * recordings only. */
 const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uint32_t pid, uint64_t address,

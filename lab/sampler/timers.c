@@ -34,7 +34,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/host/machine.h"
 #include "lab/sampler/tier.h"
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/stacks/bricks.h"
 #include "lab/stats/interval.h"
 

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 
-#include "base/error.h"
 #include "lab/kit/order.h"
 #include "lab/profile/document.h"
 

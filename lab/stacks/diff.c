@@ -8,7 +8,6 @@
 
 #include <math.h>
 
-#include "base/error.h"
 #include "lab/stacks/hotspots.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/summary.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/error.h"
 #include "lab/stacks/stacks.h"
 
 #define MAX_FACT (1u << 24) /* a prompt may be long */

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 

@@ -45,7 +45,7 @@ static bool is_kernel(enum bn_class *is, const char *name, size_t length)
     memcpy(text, name, length);
     text[length] = '\0';
     const char *kernel = strncmp(text, "bn_", 3) == 0 ? text + 3 : text, *isa = strrchr(kernel, '_');
-    if (isa == NULL || !bn_kernels_is_set(isa + 1)) return false;
+    if (isa == NULL || !(bn_kernels_is_set(isa + 1) || bn_kernels_set_has(isa + 1, kernel))) return false;
     for (unsigned slot = 0; slot < BN_KERNEL_COUNT; slot++)
         if (bn_kernel_is(kernel, (enum bn_kernel)slot)) {
             *is = (enum bn_class)SLOTS[slot];

@@ -18,6 +18,7 @@
 #ifndef BN_STACKS_STACKS_H
 #define BN_STACKS_STACKS_H
 
+#include "base/error.h"
 #include "base/json.h"
 
 enum bn_frame_kind {

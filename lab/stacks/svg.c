@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "base/utf8.h"
 #include "lab/report/page.h"
 #include "lab/report/units.h"

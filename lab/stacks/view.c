@@ -5,7 +5,6 @@
 #define _GNU_SOURCE /* qsort_r */
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/stacks/stacks.h"
 
 /* ---- one order, whatever the order of arrival ---- */

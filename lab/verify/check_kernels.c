@@ -53,6 +53,17 @@ static bool is_cpu_ternary(const char *name)
     return is_ternary(name) && !is_gpu(name) && !is_fallback(name);
 }
 
+/* The engine's own, on a device. */
+static bool is_of_device(const char *name)
+{
+    return bn_kernels_set_has(BN_RECEIPT_DEVICE_BACKEND, name);
+}
+
+static bool is_device_ternary(const char *name)
+{
+    return is_of_device(name) && is_ternary(name);
+}
+
 /* Works on quantised weights, on whatever device. */
 static bool is_quantized(const char *name)
 {
@@ -74,13 +85,12 @@ static bool next_name(const struct bn_check *c, const bn_json **at, const char *
 }
 
 /* Is this kernel in the table that the receipt claims? The kernels of other tools are not known here, and
- * their names are taken as they are. */
+ * their names are taken as they are. Of a run on a device, only rows of the embedding are widened on the CPU. */
 static bool is_known(const struct bn_check *c, const char *name)
 {
-    const char *isa = "";
     if (c->bare) return true;
-    (void)bn_json_string(bn_json_path(c->p, "resolved.isa"), &isa);
-    return bn_kernels_set_has(isa, name);
+    if (c->device && !fits(name, "*_to_f32_*")) return is_of_device(name);
+    return bn_kernels_set_has(bn_json_text_of(c->p, "resolved.isa"), name);
 }
 
 enum known { ANY, KNOWN, UNKNOWN };
@@ -121,14 +131,41 @@ bool bn_check_compute_path(const struct bn_check *c)
 
 bool bn_check_backend(const struct bn_check *c)
 {
-    static const char *const BACKENDS[] = {"cpu", "cuda", "gpu", "metal"};
+    static const char *const BACKENDS[] = {"cpu", "cuda", "gpu", "metal", BN_RECEIPT_DEVICE_BACKEND};
     const char *backend = NULL;
     if (!bn_rule_text(c, "backend", &backend)) return false;
-    if (!c->bare && strcmp(backend, "cpu") != 0)
-        return FAIL(c, "\"%s\": this toolchain computes on the CPU only", backend);
+    if (!c->bare && !c->device && strcmp(backend, "cpu") != 0)
+        return FAIL(c, "\"%s\": this toolchain computes on the CPU or by OpenCL", backend);
     for (size_t i = 0; i < BN_ARRAY_LEN(BACKENDS); i++)
         if (strcmp(backend, BACKENDS[i]) == 0) return PASS(c, "%s", backend);
     return FAIL(c, "unknown backend \"%s\"", backend);
+}
+
+/* What is certain. Whether there is such a device, no rule can tell. */
+bool bn_check_device(const struct bn_check *c)
+{
+    static const char *const TYPES[] = {"GPU", "CPU", "accelerator"};
+    const char *id = bn_json_text_of(c->p, "device.id"), *type = bn_json_text_of(c->p, "device.type");
+    const size_t n_prefix = strlen(BN_RECEIPT_DEVICE_BACKEND ":");
+    ull memory = bn_json_count_of(c->p, "device.memory"),
+        weights = bn_plus(c->k->model.ternary_weights / 5, c->k->model.head_bytes); /* in the smallest form */
+    size_t i = 0;
+    if (c->bare) return SKIP(c, "a bare predicate does not describe it");
+    if (c->device != bn_rule_has(c, "device"))
+        return FAIL(c, c->device ? "backend is \"opencl\", and no device is described"
+                                 : "a device is described, and backend is not \"opencl\"");
+    if (!c->device) return SKIP(c, "the CPU computed");
+    while (i < BN_ARRAY_LEN(TYPES) && strcmp(type, TYPES[i]) != 0)
+        i++;
+    if (i == BN_ARRAY_LEN(TYPES)) return FAIL(c, "device.type is \"%s\", not GPU, CPU or accelerator", type);
+    if (strncmp(id, BN_RECEIPT_DEVICE_BACKEND ":", n_prefix) != 0 || id[n_prefix] == '\0' ||
+        id[n_prefix + strspn(id + n_prefix, "0123456789")] != '\0')
+        return FAIL(c, "device.id is \"%s\", not opencl:N", id);
+    if (find_kernel(c, is_device_ternary, ANY) == NULL)
+        return FAIL(c, "backend is \"opencl\", and no ternary kernel of OpenCL ran");
+    if (memory < weights)
+        return FAIL(c, "device.memory is %llu, and the weights take %llu bytes at least", memory, weights);
+    return PASS(c, "%s, %s", type, bn_json_text_of(c->p, "device.name"));
 }
 
 bool bn_check_backend_summary(const struct bn_check *c)
@@ -232,8 +269,9 @@ bool bn_check_kernels_known(const struct bn_check *c)
     const char *fallback = wrong_fallback(c, isa);
     if (name == NULL && fallback != NULL)
         return FAIL(c, "resolved.fallbacks is wrong about \"%s\"", fallback);
-    if (name == NULL) return PASS(c, "all in the table of %s", isa);
-    return FAIL(c, "the table of %s in version %s has no kernel \"%s\"", isa, bn_version(), name);
+    if (name == NULL) return PASS(c, "all in the table of %s%s", c->device ? "opencl or " : "", isa);
+    return FAIL(c, "the table of %s in version %s has no kernel \"%s\"",
+                c->device ? BN_RECEIPT_DEVICE_BACKEND : isa, bn_version(), name);
 }
 
 /* ---- which kind of kernels ---- */
@@ -252,10 +290,11 @@ bool bn_check_gpu_kernels(const struct bn_check *c)
     bool claimed = is_gpu_backend(backend_of(c));
     if (!claimed && !c->in->policy->require_gpu_kernels)
         return SKIP(c, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
-    const char *name = find_kernel(c, is_gpu, KNOWN);
-    if (name == NULL)
-        return FAIL(c, "%s, and no %skernel of a GPU ran",
-                    claimed ? "the backend is a GPU" : "a GPU is required", !c->bare ? "known " : "");
+    /* Of a statement, the type of its device decides; what nothing binds is refused by bound-to-run. */
+    const char *name = find_kernel(c, c->bare ? is_gpu : is_of_device, KNOWN);
+    if (name == NULL || (c->device && strcmp(bn_json_text_of(c->p, "device.type"), "GPU") != 0))
+        return FAIL(c, "%s, and %s", claimed ? "the backend is a GPU" : "a GPU is required",
+                    name == NULL ? "no known kernel of a GPU ran" : "the device is none");
     return PASS(c, "%s", name);
 }
 

@@ -171,6 +171,10 @@ static const struct field FIELDS[] = {
      "cpu_period_us",
      COUNT, NULLABLE, 0, 0},
     {"machine: cpu_flags", TEXTS, false, 0, 0},
+    {"?device: id type", TEXT, false, 0, 0},
+    {"?device: name vendor platform driver version", TEXT, NULLABLE, 0, 0},
+    {"?device: program", DIGEST, false, 0, 0},
+    {"?device: memory", COUNT, false, 0, 0},
     {"machine: load_milli", NUMBERS, NULLABLE, 0, 0},
 };
 

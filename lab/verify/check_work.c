@@ -112,13 +112,26 @@ static struct counted work_sum(const struct bn_check *c, const enum bn_kernel *s
     work_sum(c, (const enum bn_kernel[]){__VA_ARGS__}, \
              sizeof((const enum bn_kernel[]){__VA_ARGS__}) / sizeof(enum bn_kernel))
 
+/* The clocks of a device and of the CPU differ by less than one part in this. */
+#define CLOCKS_DIFFER 1000u
+/* What a device computes in launches that end with it, so that it has their time. */
+static const enum bn_kernel OWN_LAUNCHES[] = {BN_KERNEL_T5_GEMV, BN_KERNEL_TERNARY_GEMV,
+                                              BN_KERNEL_TERNARY_GEMM, BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM};
+
 bool bn_check_kernel_time(const struct bn_check *c)
 {
     ull total = c->k->measured.total_ns, ns = work_sum(c, NULL, 0).ns;
     if (!bn_rule_needs(c, "measurement.total_ns") || bn_rule_claim(c, "measurement.kernel_stats") == NULL)
         return false;
-    if (ns > total) return FAIL(c, "kernels ran for %llu ns of %llu", ns, total);
+    if (ns > bn_plus(total, c->device ? total / CLOCKS_DIFFER : 0))
+        return FAIL(c, "kernels ran for %llu ns of %llu", ns, total);
     if (ns == 0) return FAIL(c, "kernels took no time");
+    for (size_t i = 0; i < BN_ARRAY_LEN(OWN_LAUNCHES) && c->device; i++) {
+        struct counted one = work_sum(c, &OWN_LAUNCHES[i], 1);
+        if (one.calls > 0 && one.ns == 0)
+            return FAIL(c, "%llu calls of %s took no time", (ull)one.calls,
+                        bn_kernel_slot_name(OWN_LAUNCHES[i]));
+    }
     return PASS(c, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
 }
 
@@ -142,6 +155,8 @@ static bool without_skipped(const struct bn_check *c, ull columns_calls, ull n_s
     ull n_ff = k->model.n_ff, n_embd = k->model.n_embd, calls = columns_calls;
     ull rows = k->work.skipped_rows, columns = k->work.skipped_columns, all = bn_times(calls, n_ff);
     if (!bn_rule_needs(c, "measurement: ?work.skipped_rows ?work.skipped_columns")) return false;
+    if (c->device && columns + rows > 0)
+        return FAIL(c, "%llu columns and %llu rows skipped: a device skips none", columns, rows);
     if (columns > all || rows > bn_times(bn_times(n_single, k->model.n_layer), n_ff))
         return FAIL(c, "%llu columns and %llu rows skipped, more than there are", columns, rows);
     ull block = BN_I2S_BLOCK, block_bytes = BN_I2S_BLOCK / 4;
@@ -240,9 +255,10 @@ bool bn_check_attention_work(const struct bn_check *c)
     if (scores.bytes != values.bytes || scores.bytes / 2 > want || scores.bytes / 2 < want / BN_QUERIES)
         return FAIL(c, "%llu and %llu bytes for %llu multiply-adds", (ull)scores.bytes, (ull)values.bytes,
                     want);
-    /* A call is of one KV head. Those of the first thread of the first rank are counted, which has its part of them. */
+    /* A call is of one KV head. Those of the first thread of the first rank are counted, which has its part of them. On
+     * a device it may be of all heads. */
     if (!bn_rule_needs(c, "resolved.threads")) return false;
-    ull parts = bn_times(ranks(c), c->k->resolved.threads);
+    ull parts = c->device ? c->k->model.n_head_kv : bn_times(ranks(c), c->k->resolved.threads);
     ull least = bn_times(bn_times(e.work.passes, e.attention_layers),
                          c->k->model.n_head_kv / (parts > 0 ? parts : 1));
     if (scores.calls != values.calls || scores.calls < least)
@@ -302,6 +318,9 @@ bool bn_check_head_work(const struct bn_check *c)
     ull n_vocab = k->model.n_vocab, n_embd = k->model.n_embd, head_bytes = k->model.head_bytes;
     bool ternary = is_ternary_head(k);
     ull in_full = ternary ? 0 : e.work.heads - screen.heads; /* heads */
+    if (c->device && screen.screened + screen.again > 0)
+        return FAIL(c, "a device computes all rows of the head, and %llu heads were screened",
+                    (ull)screen.heads);
     if (ternary && screen.screened > 0)
         return FAIL(c, "%llu heads screened, but a ternary head is never screened", (ull)screen.screened);
     if (ternary) screen.full = 0; /* its work is that of the ternary kernels */
@@ -500,6 +519,7 @@ bool bn_check_layer_work(const struct bn_check *c)
  * the first cache at 6 GHz are 1152 bytes. */
 #define MAX_OPS_PER_NS 4096.0
 #define MAX_BYTES_PER_NS 2048.0
+#define DEVICE_THREADS 4096.0 /* no device does more than this many of these threads */
 
 bool bn_check_performance_physical(const struct bn_check *c)
 {
@@ -508,7 +528,7 @@ bool bn_check_performance_physical(const struct bn_check *c)
         !bn_rule_needs(c, "measurement.total_ns resolved: threads"))
         return false;
     struct counted all = work_sum(c, NULL, 0);
-    double time = (double)total * (double)threads * (double)ranks(c);
+    double time = (double)total * (c->device ? DEVICE_THREADS : (double)threads * (double)ranks(c));
     double ops = (double)all.ops / time, bytes = (double)all.bytes / time;
     if (total == 0 || threads == 0 || all.bytes == 0)
         return FAIL(c, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, total, threads);
@@ -516,6 +536,9 @@ bool bn_check_performance_physical(const struct bn_check *c)
         return FAIL(c, "%.0f multiply-adds a nanosecond and thread: no machine does that", ops);
     if (bytes > MAX_BYTES_PER_NS)
         return FAIL(c, "%.0f bytes a nanosecond and thread: no machine reads that", bytes);
+    if (c->device)
+        return PASS(c, "%.2f bytes and %.2f multiply-adds a nanosecond", bytes * DEVICE_THREADS,
+                    ops * DEVICE_THREADS);
     return PASS(c, "%.2f bytes and %.2f multiply-adds a nanosecond and thread", bytes, ops);
 }
 
@@ -530,10 +553,12 @@ uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt)
 }
 
 /* The rate to compare with, and where it comes from. On another CPU the measurement says little, and the
- * signer's own probe counts if there is one. */
+ * signer's own probe counts if there is one. Neither is of the memory of a device. */
 static uint64_t choose_bandwidth(const struct bn_check *c, const char **source)
 {
     uint64_t claimed = bn_json_count_of(c->p, "measurement.bandwidth_probe_bytes_per_s");
+    *source = "the memory of a device is not measured";
+    if (c->device) return 0;
     bool same = c->in->cpu_model != NULL && bn_json_text_is(c->p, "machine.cpu_model", c->in->cpu_model);
     *source = same ? "measured here, same CPU" : "measured here, another CPU";
     if (same || claimed <= c->in->bandwidth_bytes_per_s) return c->in->bandwidth_bytes_per_s;

@@ -50,6 +50,7 @@ struct bn_check {
     const struct bn_rules_input *in;
     const bn_json *p;          /* the predicate */
     bool bare;                 /* of another tool: it claims what it names */
+    bool device;               /* a statement of a run on a device beside the CPU */
     const struct bn_claims *k; /* its numbers */
     struct bn_rule_result *out;
 };
@@ -147,13 +148,15 @@ ull bn_attended(const struct bn_check *c, const struct bn_effort *e);
       "threads, context and batch are within the limits and as requested")                               \
     X("environment", environment, CONSISTENCY, "environment agrees with machine and resolved")           \
     X("machine", machine, CONSISTENCY, "machine does not contradict itself or the program")              \
-    X("backend", backend, CONSISTENCY, "backend is cpu; in a bare predicate also cuda, gpu or metal")    \
+    X("backend", backend, CONSISTENCY,                                                                   \
+      "backend is cpu or opencl; in a bare predicate also cuda, gpu or metal")                           \
+    X("device", device, CONSISTENCY, "a device is described where one computed, and holds the weights")  \
     X("backend-summary", backend_summary, CONSISTENCY, "backend_summary says what was selected")         \
     X("kernels-present", kernels_present, CONSISTENCY, "kernels is a list of 1 to 10000 names")          \
     X("kernels-repeated", kernels_repeated, CONSISTENCY, "no kernel is named twice")                     \
     X("kernels-mock", kernels_mock, CONSISTENCY, "no kernel has the name of a mock")                     \
     X("kernels-known", kernels_known, CONSISTENCY,                                                       \
-      "every kernel is in the table of the instruction set, resolved.isa")                               \
+      "every kernel is in the table of resolved.isa, or of the device")                                  \
     X("gpu-kernels", gpu_kernels, CONSISTENCY,                                                           \
       "a GPU backend, or --require-gpu-kernels, has kernels of a GPU")                                   \
     X("cpu-kernels", cpu_kernels, CONSISTENCY, "a CPU backend has ternary kernels")                      \

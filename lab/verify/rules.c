@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "lab/receipt/receipt.h"
 #include "lab/verify/checks.h"
 
 #define INTEGRITY BN_LEVEL_INTEGRITY
@@ -201,7 +202,9 @@ struct bn_check bn_check_open(struct bn_claims *claims, const struct bn_rules_in
         (void)bn_json_u64(bn_json_get(object, CLAIMS[i].name), &value);
         *to++ = value;
     }
-    return (struct bn_check){in, p, in->receipt->statement == NULL, claims, out};
+    bool bare = in->receipt->statement == NULL;
+    return (struct bn_check){
+        in, p, bare, !bare && bn_json_text_is(p, "backend", BN_RECEIPT_DEVICE_BACKEND), claims, out};
 }
 
 bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, const char *fmt, ...)

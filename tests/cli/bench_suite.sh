@@ -174,9 +174,20 @@ check 'both are reused' equal "$(grep -c reused "$tmp/again")" 2
 head -c 200 fixtures/validation.txt >"$tmp/text"
 suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
 check 'unless a file that an argument names changed' equal "$(grep -c reused "$tmp/again")" 0
-sed -Ei 's/"used_cpus": [0-9.e+-]+/"used_cpus": 1.9/' "$tmp/text.d/"text-*.json
-suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
-check 'a suite of contended documents is contended' has "$tmp/text.d/suite.json" '"result_class": "contended"'
+contended() { python3 -c 'import json, sys; print(*(p["contended"] for p in json.load(open(sys.argv[1]))["parts"]))' "$1"; }
+others() { # CPUS: they used in the document of the first part
+    local doc=$tmp/text.d/text-nano-bitnet-i2_s-42.json
+    python3 -c 'import json, sys
+doc = json.load(open(sys.argv[1]))
+doc["others"] = {"wall_ns": 10**9, "cpus": 4, "used_cpus": float(sys.argv[2]), "stolen_cpus": 0, "unavailable": {}}
+json.dump(doc, open(sys.argv[1], "w"))' "$doc" "$1"
+    suite -q -o "$tmp/text.d" "$tmp/suite.yaml" >"$tmp/again"
+}
+others 1.1
+check 'a suite with a contended document is contended' has "$tmp/text.d/suite.json" '"result_class": "contended"'
+check 'and names the part' equal "$(contended "$tmp/text.d/suite.json" | cut -d' ' -f1)" True
+others 0.9
+check 'less than a quarter of the processors does not count' equal "$(contended "$tmp/text.d/suite.json" | cut -d' ' -f1)" False
 config 'cases:' '  late?: cmd -r 1 -- sleep 300' 'framework:' '  timeout_seconds: 1'
 says 0 'a time limit skips, too' 'late +skipped: ran into the time limit' suite -q -o "$tmp/bad" "$tmp/suite.yaml"
 config 'cases:' '  gone?: nothing here'
@@ -248,6 +259,16 @@ config 'cases:' "  one: run -p 4 -n 2 -t 1 -r 2 -m $nano" '  two?: run --isa neo
 export BN_BASELINES=$tmp/base BN_MACHINE_OUT=$tmp/machine
 status 0 'ci/machine.sh measures, and writes the page' ci/machine.sh "$tmp/suite.yaml"
 kept=$(ls "$tmp"/base/*/machine/suite.json)
+check 'whether others disturbed a case without a document is unknown' equal "$(contended "$kept" | cut -d' ' -f2)" None
+say() { sed -Ei "0,/\"contended\": (true|false|null)/s//\"contended\": $2/" "$1"; } # FILE VALUE: of the first case
+say "$BN_MACHINE_OUT/suite.json" true
+says 0 'a case that others disturbed is measured again' '\] one +measured' ci/machine.sh "$tmp/suite.yaml"
+say "$BN_MACHINE_OUT/suite.json" false
+says 0 'another one is not' '\] one +reused' ci/machine.sh "$tmp/suite.yaml"
+say "$kept" true && ci/machine.sh page >/dev/null
+check 'the page names it' has "$tmp/base/machines.md" '^\*\*Other processes disturbed one(, three)? of .*cpu-[0-9a-f]+\.\*\*$'
+say "$kept" false && ci/machine.sh page >/dev/null
+lacks 'and no other' 'disturbed one' cat "$tmp/base/machines.md"
 check 'the page has a column for this machine' has "$tmp/base/machines.md" '^\| one: decode n=2 d=0 t=1 \| rate \| [0-9.]+ tok/s \|$'
 mkdir -p "$tmp/base/other-64cpu-ffff/machine"
 sed 's/"key": "[^"]*"/"key": "ffff"/; s/"label": "[^"]*cpu-[^"]*"/"label": "other-64cpu-ffff"/' "$kept" >"$tmp/base/other-64cpu-ffff/machine/suite.json"

@@ -63,6 +63,8 @@ forge '$6 = int($6 / 1000) * 1000; $7 = int($7 / 1000) * 1000'
 broken 'rounded stamps' quantum "$tmp/forged.json"
 forge 'if ($3 == 2) $3 = 1'
 broken 'a missing layer' counts "$tmp/forged.json"
+forge 'if ($4 < last) thread++; last = $4; if ($1 == 0 && $3 >= 0 && !seen[thread, $4, $3]++) $1 = 20' # as if waited
+broken 'a missing norm, in all layers alike' counts "$tmp/forged.json"
 forge 'if ($1 == 13) $1 = 19'
 broken 'a missing head' counts "$tmp/forged.json"
 forge 'if ($4 != last) { last = $4; n = 0 }; $6 = 1000000 * ($4 + 1) + 100 * n; $7 = $6 + 100; n++'

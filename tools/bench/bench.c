@@ -5,14 +5,12 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/team.h"
 #include "model/model.h"
 #include "mpi/ranks.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
 bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
@@ -79,22 +77,6 @@ void bn_bench_print_machine(const struct bn_machine *m)
                                 : "not virtual");
 }
 
-bn_status bn_bench_print_text(struct bn_buf *text, bn_error *err)
-{
-    bn_status status = bn_buf_check(text, err);
-    if (status == BN_OK) fwrite(text->data, 1, text->len, stdout);
-    bn_buf_release(text);
-    return status;
-}
-
-bn_status bn_bench_print_table(struct bn_table *table, bn_error *err)
-{
-    struct bn_buf text = {.max = 16u << 20};
-    bn_table_put_text(&text, table);
-    bn_table_release(table);
-    return bn_bench_print_text(&text, err);
-}
-
 bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err)
 {
     if (table->n_rows == 0 && !table->failed) {
@@ -102,7 +84,7 @@ bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err)
         return BN_OK;
     }
     putchar('\n');
-    return bn_bench_print_table(table, err);
+    return bn_cli_print_table(table, err);
 }
 
 /* ---- values ---- */

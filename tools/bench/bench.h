@@ -8,6 +8,7 @@
 #ifndef BN_BENCH_BENCH_H
 #define BN_BENCH_BENCH_H
 
+#include "base/error.h"
 #include "base/json.h"
 #include "lab/host/busy.h"
 #include "lab/host/machine.h"
@@ -15,6 +16,7 @@
 #include "lab/kit/put_counts.h"
 #include "lab/report/table.h"
 #include "tools/cli/options.h"
+#include "tools/cli/report.h"
 
 /* The options of all commands; each has some of them. Texts that are not given are NULL, numbers are 0. */
 struct bn_bench_options {
@@ -98,10 +100,7 @@ void bn_bench_print_others(const struct bn_others *others);
 /* Prints the machine, one line. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
-/* Prints and releases a text, or a table. */
-BN_MUST_CHECK bn_status bn_bench_print_text(struct bn_buf *text, bn_error *err);
-BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *err);
-/* The same after a blank line, when the table has rows. */
+/* Prints a table after a blank line, when it has rows; and releases it. */
 BN_MUST_CHECK bn_status bn_bench_print_rows(struct bn_table *table, bn_error *err);
 
 /* The last part of a path. */

@@ -8,13 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "model/model.h"
 #include "mpi/ranks.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
 const struct bn_option bn_bench_harness_options[] = {

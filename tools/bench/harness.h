@@ -178,4 +178,14 @@ BN_MUST_CHECK bn_status bn_harness_flush(struct bn_harness *h, bn_error *err);
 /* A row of the table with the test, the median time and its spread (MAD). */
 void bn_harness_put_row(struct bn_harness *h, const struct bn_harness_row *row);
 
+/* ---- bn-bench memory ---- */
+
+/* Model and session: bytes by purpose, leaks, memory pressure. */
+BN_MUST_CHECK bn_status bn_memory_model(struct bn_harness *s, bn_error *err);
+/* Bytes that the heap holds, in use or free; 0 where the C library does not report it. */
+uint64_t bn_memory_held(void);
+/* NULL when the same number of bytes is in use after as before; else the difference as text, in out. */
+const char *bn_memory_leak(char out[160], const struct bn_mem_stats *before,
+                           const struct bn_mem_stats *after);
+
 #endif

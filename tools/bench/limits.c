@@ -242,7 +242,7 @@ bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err)
         bn_table_value(&t, l->rate, read ? "bytes/s" : "MAC/s");
         bn_table_text(&t, l->instruction != NULL ? l->instruction : "");
     }
-    return bn_bench_print_table(&t, err);
+    return bn_cli_print_table(&t, err);
 }
 
 void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/team.h"
 #include "lab/stats/summary.h"
 

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "lab/report/table.h"
 
 #define MAX_DOCUMENT_BYTES (1u << 30)
 
@@ -137,13 +139,36 @@ void bn_report_json_began(void)
     state.json_began = true;
 }
 
+bn_status bn_cli_write(const char *path, const struct bn_buf *text, bn_error *err)
+{
+    BN_TRY(bn_buf_check(text, err));
+    if (path != NULL && strcmp(path, "-") != 0) return bn_file_write_atomic(path, text->data, text->len, err);
+    fwrite(text->data, 1, text->len, stdout); /* bytes that are lost are noticed when the program ends */
+    return BN_OK;
+}
+
+bn_status bn_cli_print_text(struct bn_buf *text, bn_error *err)
+{
+    bn_status status = bn_cli_write(NULL, text, err);
+    bn_buf_release(text);
+    return status;
+}
+
+bn_status bn_cli_print_table(struct bn_table *table, bn_error *err)
+{
+    struct bn_buf text = {.max = 64u << 20};
+    bn_table_put_text(&text, table);
+    bn_table_release(table);
+    return bn_cli_print_text(&text, err);
+}
+
 static bn_status print_json(const bn_json *document, bool line, bn_error *err)
 {
     struct bn_buf text = {.max = MAX_DOCUMENT_BYTES};
     bn_status status = bn_json_write_line(document, line, &text, err);
     if (status == BN_OK) {
         bn_report_json_began();
-        fwrite(text.data, 1, text.len, stdout); /* bytes that are lost are noticed when the program ends */
+        status = bn_cli_write(NULL, &text, err);
         if (line) bn_report_flush();
     }
     bn_buf_release(&text);

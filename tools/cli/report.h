@@ -42,6 +42,12 @@ void bn_report_json_began(void);
 BN_MUST_CHECK bn_status bn_cli_print_json(const bn_json *document, bn_error *err);
 /* The same, or as one line that is written at once; and releases it. */
 BN_MUST_CHECK bn_status bn_cli_flush_json(bn_json *document, bool line, bn_error *err);
+/* Writes a text to a file; for NULL or "-" to standard output. */
+BN_MUST_CHECK bn_status bn_cli_write(const char *path, const struct bn_buf *text, bn_error *err);
+/* Prints and releases a text, or a table. */
+BN_MUST_CHECK bn_status bn_cli_print_text(struct bn_buf *text, bn_error *err);
+struct bn_table;
+BN_MUST_CHECK bn_status bn_cli_print_table(struct bn_table *table, bn_error *err);
 
 /* ---- interruption ---- */
 

@@ -16,7 +16,6 @@
 #include <strings.h>
 
 #include "base/elementary.h"
-#include "base/error.h"
 #include "tools/convert/folder.h"
 
 #define CONFIG "config.json"

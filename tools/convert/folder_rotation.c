@@ -7,7 +7,6 @@
  */
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "model/hparams.h"
 #include "model/model.h"
 #include "tools/convert/folder.h"

@@ -21,7 +21,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "model/hparams.h"
 #include "model/weights.h"
 #include "tools/convert/folder.h"

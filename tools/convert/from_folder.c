@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "lab/kit/order.h"
 #include "tools/convert/folder.h"
 

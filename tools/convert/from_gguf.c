@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "model/hparams.h"
 #include "tools/convert/plan.h"
 

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "model/hparams.h"
 
 bn_status bn_cv_add_input(struct bn_cv_plan *plan, const char *path, const char *name, bn_error *err)

@@ -19,6 +19,7 @@
 #define BN_CONVERT_PLAN_H
 
 #include "base/digest.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "gguf/gguf.h"

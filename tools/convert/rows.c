@@ -8,7 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "model/weights.h"
 
 uint64_t bn_cv_n_rows(const struct bn_cv_tensor *t)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "hub/files/vocab.h"
 #include "tools/convert/folder.h"
 

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/elementary.h"
-#include "base/error.h"
 #include "base/team.h"
 
 #define CHUNK_BYTES (4u << 20)

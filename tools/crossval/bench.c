@@ -9,13 +9,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/history/series.h"
 #include "lab/host/busy.h"
 #include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/crossval/crossval.h"
 
@@ -331,7 +329,7 @@ static bn_status print_text(const struct bench *b, const bn_json *doc, bn_error 
     if (gate != NULL)
         bn_buf_printf(&out, "gate: %s; bn is required to be at least %g times as fast\n", gate->word,
                       b->x.options->fail_below);
-    return bn_crossval_flush(&out, err);
+    return bn_cli_print_text(&out, err);
 }
 
 /* ---- the document ---- */

@@ -9,10 +9,12 @@
 #include <linux/limits.h>
 
 #include "base/digest.h"
+#include "base/error.h"
 #include "base/json.h"
 #include "lab/compare/reference.h"
 #include "lab/compare/trace.h"
 #include "tools/cli/options.h"
+#include "tools/cli/report.h"
 
 #define BN_XREFS_MAX 8u
 
@@ -173,8 +175,6 @@ bn_json *bn_crossval_results(const struct bn_crossval *x);
 BN_MUST_CHECK bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_error *err);
 /* Appends what is wrong with a reference of a document; false when it agrees. */
 bool bn_crossval_put_sentence(struct bn_buf *out, const bn_json *reference);
-/* Prints a text and releases it. */
-BN_MUST_CHECK bn_status bn_crossval_flush(struct bn_buf *text, bn_error *err);
 /* Puts the block of docs/reference/receipt.md into a receipt. BN_ERR_INTEGRITY for one that was edited, BN_ERR_MISMATCH for
  * one of another model or prompt. */
 BN_MUST_CHECK bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, const char *path,

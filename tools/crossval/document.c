@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
-#include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 
 #define RUNGS_LOGITS (1u << BN_RUNG_FIRST | 1u << BN_RUNG_POSITIONS)

@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/suggest.h"
 #include "lab/kit/process.h"
-#include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 
 /* ---- finding ---- */

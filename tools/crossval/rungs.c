@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "tools/crossval/crossval.h"
 
 /* Sets state and reason; BN_OK. */

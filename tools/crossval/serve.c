@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "tools/cli/default_model.h"
 #include "tools/crossval/crossval.h"
 

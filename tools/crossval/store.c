@@ -11,14 +11,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
 #include "lab/report/table.h"
 #include "tools/cli/program/doctor.h"
-#include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 
 #define STORED_SCHEMA "bn.reference/1"
@@ -204,11 +202,8 @@ static bn_status print_refs(const struct stored_list *all, bool json, bn_error *
             bn_table_printf(&t, "%.*s", WIDTHS[c], texts[c][0] != '\0' ? texts[c] : "-");
         }
     }
-    struct bn_buf text = {.max = 1u << 20};
-    bn_table_put_text(&text, &t);
-    bn_table_release(&t);
-    bn_status status = json ? bn_cli_print_json(doc, err) : bn_crossval_flush(&text, err);
-    bn_buf_release(&text);
+    bn_status status = json ? bn_cli_print_json(doc, err) : bn_cli_print_table(&t, err);
+    if (json) bn_table_release(&t);
     bn_json_free(doc);
     return status;
 }

@@ -7,9 +7,7 @@
  */
 #include <stdio.h>
 
-#include "base/error.h"
 #include "base/file.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/crossval/crossval.h"
 

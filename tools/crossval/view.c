@@ -7,10 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "lab/report/table.h"
 #include "lab/report/units.h"
-#include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 
 #define MAX_VIEW (64u << 20)
@@ -343,15 +341,6 @@ static void put_subject(struct bn_buf *out, const bn_json *doc)
     bn_buf_printf(out, ", %zu decoded", bn_json_size(bn_json_get(doc, "decoded")));
 }
 
-/* Prints a text and releases it. */
-bn_status bn_crossval_flush(struct bn_buf *text, bn_error *err)
-{
-    bn_status status = bn_buf_check(text, err);
-    if (status == BN_OK) fwrite(bn_buf_text(text), 1, text->len, stdout);
-    bn_buf_release(text);
-    return status;
-}
-
 bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_error *err)
 {
     struct bn_buf out = {.max = MAX_VIEW}, line = {.max = 1u << 20};
@@ -367,5 +356,5 @@ bn_status bn_crossval_print(const struct bn_args *args, const bn_json *doc, bn_e
     }
     out.failed = out.failed || line.failed;
     bn_buf_release(&line);
-    return bn_crossval_flush(&out, err);
+    return bn_cli_print_text(&out, err);
 }

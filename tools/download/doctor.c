@@ -10,7 +10,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "hub/cache/cache.h"
 #include "lab/host/machine.h"
 #include "tools/cli/program/doctor.h"

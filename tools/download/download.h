@@ -5,10 +5,12 @@
 #ifndef BN_DOWNLOAD_H
 #define BN_DOWNLOAD_H
 
+#include "base/error.h"
 #include "base/json.h"
 #include "hub/fetch.h"
 #include "lab/report/units.h"
 #include "tools/cli/options.h"
+#include "tools/cli/report.h"
 
 /* The options of all commands; each has some of them. */
 struct bn_download_options {

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "hub/cache/cache.h"
-#include "tools/cli/report.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_network_options[] = {

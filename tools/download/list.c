@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "hub/cache/cache.h"
 #include "hub/names/names.h"
 #include "lab/report/table.h"
-#include "tools/cli/report.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_list_options[] = {
@@ -67,7 +65,6 @@ static bn_status print(const struct bn_args *args, const bn_json *doc, const str
     const char *heads[MAX_COLUMNS];
     char align[MAX_COLUMNS + 1] = "";
     struct bn_table table;
-    struct bn_buf text = {.max = 64u << 20};
     size_t n = 0;
     if (!bn_json_is_complete(doc)) return bn_nomem(err);
     if (args->json) return bn_cli_print_json(doc, err);
@@ -82,12 +79,7 @@ static bn_status print(const struct bn_args *args, const bn_json *doc, const str
         for (size_t c = 0; c < n; c++)
             put_cell(&table, &columns[c], row);
     }
-    bn_table_put_text(&text, &table);
-    bn_table_release(&table);
-    bn_status status = bn_buf_check(&text, err);
-    if (status == BN_OK) fputs(bn_buf_text(&text), stdout);
-    bn_buf_release(&text);
-    return status;
+    return bn_cli_print_table(&table, err);
 }
 
 /* ---- the registry ---- */

@@ -5,13 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
 #include "hub/cache/cache.h"
 #include "hub/names/names.h"
 #include "tokenizer/tokenizer.h"
-#include "tools/cli/report.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_lock_options[] = {
@@ -123,8 +121,7 @@ bn_status bn_download_lock(struct bn_args *args, bn_error *err)
     if (status == BN_OK) status = bn_download_settings(fetch, args, err);
     if (status == BN_OK) status = lock_all(lock, fetch, args, err);
     if (status == BN_OK) status = bn_hub_document_write(&text, lock, true, err);
-    if (status == BN_OK && path != NULL) status = bn_file_write_atomic(path, text.data, text.len, err);
-    if (status == BN_OK && path == NULL) fwrite(text.data, 1, text.len, stdout);
+    if (status == BN_OK) status = bn_cli_write(path, &text, err);
     bn_buf_release(&text);
     cJSON_Delete(lock);
     bn_free(fetch);

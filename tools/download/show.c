@@ -10,9 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/report.h"
 #include "tools/download/download.h"
 
 #define SCHEMA "bn.download/1"

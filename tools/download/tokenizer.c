@@ -10,14 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
 #include "hub/cache/cache.h"
 #include "hub/files/vocab.h"
 #include "hub/names/names.h"
 #include "tokenizer/tokenizer.h"
-#include "tools/cli/report.h"
 #include "tools/download/download.h"
 
 #define MAX_FILE_BYTES (64u << 20)

@@ -9,10 +9,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "hub/cache/cache.h"
 #include "hub/names/names.h"
-#include "tools/cli/report.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_verify_options[] = {

@@ -8,10 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "base/file.h"
-#include "tools/cli/report.h"
-
 const struct bn_option bn_flamegraph_view_options[] = {
     BN_RARE("tags", "tags to show: process, thread, phase, layer, brick, kernel, all or none [none]",
             .arg = "LIST", .group = "View", BN_TO_TEXT(struct bn_flamegraph_options, tags)),
@@ -170,15 +166,5 @@ bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document
     BN_TRY(bn_json_write(document, false, out, err));
     bn_buf_putc(out, '\n');
     bn_report_json_began();
-    return BN_OK;
-}
-
-bn_status bn_flamegraph_write(const char *path, const struct bn_buf *bytes, bn_error *err)
-{
-    BN_TRY(bn_buf_check(bytes, err));
-    if (path != NULL && strcmp(path, "-") != 0)
-        return bn_file_write_atomic(path, bytes->data, bytes->len, err);
-    if (fwrite(bytes->data, 1, bytes->len, stdout) != bytes->len)
-        return bn_fail(err, BN_ERR_IO, "cannot write standard output");
     return BN_OK;
 }

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/report/units.h"
 #include "lab/stacks/svg.h"
-#include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #define MAX_BYTES (512u << 20)
@@ -440,7 +438,7 @@ static bn_status write_result(const struct comparison *r, enum bn_stacks_format 
         put_text(&out, r, !to_file && bn_report_color(stdout));
     else if (status == BN_OK)
         status = draw(&out, r, verdict.data, err);
-    if (status == BN_OK) status = bn_flamegraph_write(path, &out, err);
+    if (status == BN_OK) status = bn_cli_write(path, &out, err);
     if (status == BN_OK && (format != BN_STACKS_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
     bn_buf_release(&out);
     bn_buf_release(&verdict);

@@ -7,11 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "kernels/kernels.h"
 #include "lab/host/machine.h"
 #include "lab/profile/code.h"
-#include "lab/sampler/counters.h"
 #include "tools/cli/program/doctor.h"
 #include "tools/flamegraph/flamegraph.h"
 

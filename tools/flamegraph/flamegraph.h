@@ -5,6 +5,7 @@
 #ifndef BN_FLAMEGRAPH_FLAMEGRAPH_H
 #define BN_FLAMEGRAPH_FLAMEGRAPH_H
 
+#include "base/error.h"
 #include "lab/formats/document.h"
 #include "lab/host/busy.h"
 #include "lab/sampler/recorder.h"
@@ -12,6 +13,7 @@
 #include "lab/stacks/svg.h"
 #include "lab/symbols/symbols.h"
 #include "tools/cli/options.h"
+#include "tools/cli/report.h"
 
 /* A model's generation, repeated in this process until there are enough samples; workload.c. */
 struct bn_flamegraph_workload {
@@ -87,8 +89,6 @@ BN_MUST_CHECK bn_status bn_flamegraph_check_callers(const struct bn_args *args, 
 /* A document as the result. */
 BN_MUST_CHECK bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document,
                                                    bn_error *err);
-/* Writes a result to a file atomically; NULL or "-": to standard output. */
-BN_MUST_CHECK bn_status bn_flamegraph_write(const char *path, const struct bn_buf *bytes, bn_error *err);
 
 /* ---- tables and pictures ---- */
 

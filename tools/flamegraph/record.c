@@ -12,11 +12,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/stats/interval.h"
 #include "tools/cli/provenance.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/flamegraph/flamegraph.h"
 
@@ -292,7 +290,7 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
         struct bn_buf bytes = {.max = BN_FLAMEGRAPH_MAX_BYTES};
         status = write_one(&bytes, path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_TEXT, stacks,
                            args, err);
-        if (status == BN_OK) status = bn_flamegraph_write(path, &bytes, err);
+        if (status == BN_OK) status = bn_cli_write(path, &bytes, err);
         bn_buf_release(&bytes);
     }
     return status;

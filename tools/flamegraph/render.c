@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/report/units.h"
 #include "lab/stacks/svg.h"
 #include "tools/flamegraph/flamegraph.h"
@@ -104,7 +103,7 @@ bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err)
     BN_TRY(bn_flamegraph_check_name(args, BN_STACKS_SVG, err));
     BN_TRY(bn_flamegraph_open(&stacks, args, true, err));
     bn_status status = bn_flamegraph_draw(&svg, stacks, o->picture, err);
-    if (status == BN_OK) status = bn_flamegraph_write(o->output, &svg, err);
+    if (status == BN_OK) status = bn_cli_write(o->output, &svg, err);
     bn_buf_release(&svg);
     bn_stacks_close(stacks);
     return status;
@@ -132,7 +131,7 @@ static bn_status write_as(enum bn_stacks_format format, const struct bn_args *ar
     else
         BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
     bn_status status = bn_stacks_write(stacks, format, &out, err);
-    if (status == BN_OK) status = bn_flamegraph_write(o->output, &out, err);
+    if (status == BN_OK) status = bn_cli_write(o->output, &out, err);
     bn_buf_release(&out);
     bn_stacks_close(stacks);
     return status;

@@ -5,11 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/kit/order.h"
 #include "lab/report/units.h"
 #include "lab/stacks/hotspots.h"
-#include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #define LEAST_WAITING 0.005 /* of the time: is said above the table */
@@ -291,7 +289,7 @@ bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
     bn_json *document = args->json ? bn_json_new_object() : NULL;
     bn_status status = bn_flamegraph_list(&out, document, stacks, o, err);
     if (status == BN_OK && args->json) status = bn_flamegraph_put_document(&out, document, err);
-    if (status == BN_OK) status = bn_flamegraph_write(o->output, &out, err);
+    if (status == BN_OK) status = bn_cli_write(o->output, &out, err);
     bn_json_free(document);
     bn_buf_release(&out);
     bn_stacks_close(stacks);
@@ -371,7 +369,7 @@ static bn_status show(struct bn_args *args, const bn_stacks *measured, const str
     if (status == BN_OK && agreement != NULL && args->json) bn_agreement_put(document, agreement);
     if (status == BN_OK && agreement != NULL && !args->json) put_agreement(&out, agreement);
     if (status == BN_OK && args->json) status = bn_flamegraph_put_document(&out, document, err);
-    if (status == BN_OK) status = bn_flamegraph_write(o->output, &out, err);
+    if (status == BN_OK) status = bn_cli_write(o->output, &out, err);
     bn_json_free(document);
     bn_stacks_close(view);
     bn_buf_release(&out);

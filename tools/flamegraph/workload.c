@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
 #include "bn.h"
@@ -22,7 +21,6 @@
 #include "lab/profile/document.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
 #define LIMIT_NS 200000000u /* for measuring the read bandwidth */

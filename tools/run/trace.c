@@ -136,7 +136,7 @@ bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_
     bn_json_put_u64(doc, "prompt_tokens", gen->n_prompt);
     bn_json_put_u64(doc, "decoded_tokens", gen->n_ids);
     put_steps(doc, gen);
-    bn_status status = bn_prof_put(doc, prof, bn_model_hparams(engine->model)->n_layer, err);
+    bn_status status = bn_prof_put(doc, prof, bn_model_hparams(engine->model), err);
     if (status == BN_OK) status = bn_json_write(doc, false, &text, err);
     if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, err);
     if (bn_prof_check(prof, &why) != BN_OK) bn_report_warning("the profile is not valid: %s", why.msg);

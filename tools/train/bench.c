@@ -8,11 +8,9 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/random.h"
 #include "lab/host/machine.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/report.h"
 #include "tools/train/train.h"
 #include "train/ranks.h"
 #include "train/trainer.h"

@@ -8,11 +8,9 @@
 #include <string.h>
 
 #include "base/elementary.h"
-#include "base/error.h"
 #include "lab/host/machine.h"
 #include "lab/receipt/open.h"
 #include "tools/cli/provenance.h"
-#include "tools/cli/report.h"
 #include "tools/train/train.h"
 #include "train/real.h"
 

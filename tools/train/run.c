@@ -12,9 +12,7 @@
 
 #include "base/clock.h"
 #include "base/elementary.h"
-#include "base/error.h"
 #include "lab/report/units.h"
-#include "tools/cli/report.h"
 #include "tools/train/train.h"
 #include "train/ranks.h"
 #include "train/trainer.h"

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "tokenizer/tokenizer.h"
-#include "tools/cli/report.h"
 #include "tools/train/train.h"
 #include "train/vocabulary.h"
 

@@ -5,9 +5,11 @@
 #ifndef BN_TOOLS_TRAIN_H
 #define BN_TOOLS_TRAIN_H
 
+#include "base/error.h"
 #include "tools/cli/options.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
+#include "tools/cli/report.h"
 #include "train/checkpoint.h"
 
 #define BN_TRAIN_TYPES "i2_s|tq2_0|tq1_0|q2_0|pq2_0|ptq1_0"

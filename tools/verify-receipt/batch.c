@@ -9,11 +9,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/report/page.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
@@ -119,12 +117,8 @@ static bn_status print(struct results *r, const struct bn_verify_item *item, con
     bn_progress_clear(&r->bar);
     if (args->json) return bn_cli_flush_json(make_line(r->n_all, item, result), true, err);
     put_text(&out, name, result);
-    bn_status status = bn_buf_check(&out, err);
-    if (status == BN_OK) {
-        fwrite(out.data, 1, out.len, stdout); /* bytes that are lost are noticed when the program ends */
-        fflush(stdout);
-    }
-    bn_buf_release(&out);
+    bn_status status = bn_cli_print_text(&out, err);
+    fflush(stdout);
     return status;
 }
 

@@ -9,12 +9,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/host/meters.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_KEY_BYTES 65536u
@@ -172,7 +170,9 @@ static uint64_t probe_bandwidth(struct bn_verify *v, const struct bn_receipt *re
 {
     uint64_t ternary = 0, head = 0, threads = 0;
     struct bn_verify_probe *probe = &v->probe;
-    if (!v->policy.validate_performance || v->policy.bandwidth_bytes_per_s > 0) return 0;
+    if (!v->policy.validate_performance || v->policy.bandwidth_bytes_per_s > 0 ||
+        bn_json_path(receipt->predicate, "device") != NULL) /* its memory is another one */
+        return 0;
     if (!bn_json_u64(bn_json_path(receipt->predicate, "model.ternary_bytes"), &ternary) ||
         !bn_json_u64(bn_json_path(receipt->predicate, "model.head_bytes"), &head) ||
         !bn_json_u64(bn_json_path(receipt->predicate, "resolved.threads"), &threads))

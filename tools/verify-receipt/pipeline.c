@@ -10,12 +10,10 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/verify/rules.h"
 #include "model/hparams.h"
 #include "tools/cli/batch/lanes.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define WINDOW 1024u

@@ -4,9 +4,7 @@
  */
 #include <stdio.h>
 
-#include "base/error.h"
 #include "lab/verify/rules.h"
-#include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 enum bn_verify_outcome bn_verify_outcome(const struct bn_rules_report *report)

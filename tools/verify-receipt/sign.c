@@ -12,10 +12,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
-#include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_PATH_BYTES 4096u
@@ -50,8 +48,7 @@ bn_status bn_verify_sign(struct bn_args *args, bn_error *err)
     bn_error_name(err, path);
     if (status == BN_OK) status = bn_key_read_file(&key, key_path, err);
     if (status == BN_OK) status = bn_receipt_sign(&envelope, receipt.statement, key, err);
-    if (status == BN_OK && out != NULL) status = bn_file_write_atomic(out, envelope.data, envelope.len, err);
-    if (status == BN_OK && out == NULL) fwrite(envelope.data, 1, envelope.len, stdout);
+    if (status == BN_OK) status = bn_cli_write(out, &envelope, err);
     bn_buf_release(&envelope);
     bn_key_close(key);
     bn_receipt_release(&receipt);

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/error.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 struct bn_verify_source {

@@ -5,11 +5,13 @@
 #ifndef BN_VERIFY_RECEIPT_H
 #define BN_VERIFY_RECEIPT_H
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/ranks.h"
 #include "lab/host/machine.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/options.h"
+#include "tools/cli/report.h"
 
 #define BN_VERIFY_SCHEMA "bn.verify/1" /* of all documents */
 

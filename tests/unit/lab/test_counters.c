@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "lab/host/meters.h"
-#include "lab/sampler/counters.h"
+#include "lab/sampler/recorder.h"
 #include "tests/unit/folder.h"
 
 /* ---- energy ---- */

@@ -101,7 +101,7 @@ static bn_json *document(const bn_prof *prof)
 {
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
-    must(bn_prof_put(doc, prof, N_LAYERS, NULL));
+    must(bn_prof_put(doc, prof, &(bn_hparams){.n_layer = N_LAYERS, .sub_norms = true}, NULL));
     return doc;
 }
 

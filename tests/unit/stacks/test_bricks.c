@@ -150,7 +150,7 @@ TEST(a_document_gives_the_same)
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
     bn_json_put_string(bn_json_put_object(doc, "model"), "name", "tiny");
-    must(bn_prof_put(doc, m.prof, 3, &err));
+    must(bn_prof_put(doc, m.prof, &(bn_hparams){.n_layer = 3}, &err));
     must(bn_stacks_from_profile(&read, doc, &err));
     const char *text;
     assert_true(bn_json_string(bn_json_path(read->about, "model.name"), &text));

@@ -33,7 +33,7 @@ TEST(names_have_classes)
         {BN_FRAME_CODE, "i2s_stream.constprop.0", BN_CLASS_MULTIPLY},
         {BN_FRAME_INLINED, "i2s_eight", BN_CLASS_MULTIPLY},
         {BN_FRAME_SLOT, "ternary_gemv_avx2", BN_CLASS_MULTIPLY},
-        {BN_FRAME_SLOT, "f16_gemm_avx2", BN_CLASS_MULTIPLY},
+        {BN_FRAME_SLOT, "f16_gemm_opencl", BN_CLASS_MULTIPLY},
         {BN_FRAME_CODE, "ggml_vec_dot_i2_i8_s", BN_CLASS_MULTIPLY},
         {BN_FRAME_BRICK, "QkvProjection", BN_CLASS_MULTIPLY},
         {BN_FRAME_BRICK, "LmHead", BN_CLASS_MULTIPLY},

@@ -8,7 +8,7 @@
 #include "gguf/types.h"
 #include "lab/host/meters.h"
 #include "tests/unit/status.h"
-#include "tools/bench/memory/memory.h"
+#include "tools/bench/harness.h"
 #include "tools/bench/quant/quant.h"
 
 /* ---- checks of timings ---- */

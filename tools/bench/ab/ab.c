@@ -8,10 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "tools/bench/history/history.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/report.h"
 
 #define RULES "Verdict"
 const struct bn_option bn_bench_ab_options[] = {
@@ -291,7 +289,7 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
     print(&text, s, c);
     bn_bench_print_machine(machine);
     bn_bench_print_others(&s->others);
-    return bn_bench_print_text(&text, err);
+    return bn_cli_print_text(&text, err);
 }
 
 static bn_status judge(struct bn_args *args, struct bn_ab_session *s, bn_error *err)

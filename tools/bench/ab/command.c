@@ -8,11 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/kit/process.h"
 #include "tools/bench/ab/ab.h"
 #include "tools/cli/number.h"
-#include "tools/cli/report.h"
 
 #define OUTPUT_MAX BN_JSON_MAX_BYTES
 

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/random.h"
 #include "tools/bench/ab/ab.h"
 

@@ -5,11 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/host/git.h"
 #include "tools/bench/history/history.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/report.h"
 
 #define SHORT_ID 12
 
@@ -309,7 +307,7 @@ static bn_status list_ledger(struct view *v, const struct bn_ledger *l, bn_error
     }
     if (!v->args->json) {
         printf("%s\n", l->path);
-        return bn_bench_print_table(&t, err);
+        return bn_cli_print_table(&t, err);
     }
     bn_table_release(&t);
     return BN_OK;

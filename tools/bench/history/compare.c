@@ -8,9 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/file.h"
-#include "tools/cli/report.h"
 
 extern const char bn_bench_thresholds[];
 extern const uint64_t bn_bench_thresholds_bytes;
@@ -115,7 +113,7 @@ bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_comp
     }
     struct bn_buf text = {.max = 16u << 20};
     bn_comparisons_print(&text, comparison->list, comparison->n);
-    BN_TRY(bn_bench_print_text(&text, err));
+    BN_TRY(bn_cli_print_text(&text, err));
     if (!settings->rules.points)
         printf("A and B did not run in turn: changes below %g %% may be drift. bn-bench ab finds\n"
                "smaller ones.\n",

@@ -9,8 +9,6 @@
 #include <glob.h>
 #include <string.h>
 
-#include "base/error.h"
-
 const struct bn_option bn_bench_ledger_options[] = {
     BN_OPTION("ledger", "folder of the ledgers: DIR/<machine>/<suite>.json", .rare = true, .arg = "DIR",
               .env = "BN_LEDGER", .preset = "baselines", BN_TO_TEXT(struct bn_bench_options, ledger)),

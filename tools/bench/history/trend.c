@@ -9,13 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/stats/changepoint.h"
 #include "lab/stats/comparison.h"
-#include "lab/stats/summary.h"
 #include "tools/bench/history/history.h"
 #include "tools/bench/report/report.h"
-#include "tools/cli/report.h"
 
 const struct bn_option bn_bench_trend_options[] = {
     BN_OPTION("suite", "only this suite: run, kernels", .arg = "NAME",

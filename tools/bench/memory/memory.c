@@ -6,7 +6,7 @@
  * bn_alloc is calloc with a header and counters, so its overhead is the ratio of the two, measured in turn.
  */
 #define _GNU_SOURCE /* mallinfo2 */
-#include "tools/bench/memory/memory.h"
+#include "tools/bench/harness.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,6 @@
 #endif
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/random.h"
 #include "base/team.h"
 #include "kernels/peak.h"

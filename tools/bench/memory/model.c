@@ -13,9 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "infer/session.h"
-#include "tools/bench/memory/memory.h"
+#include "tools/bench/harness.h"
 #include "tools/cli/default_model.h"
 
 #define ROUNDS 8u

@@ -5,11 +5,9 @@
  */
 #include <stdio.h>
 
-#include "base/error.h"
 #include "lab/kit/process.h"
 #include "lab/profile/document.h"
 #include "tools/bench/profile/profile.h"
-#include "tools/cli/report.h"
 
 #define MAX_TEXT ((size_t)64 << 20)
 #define OBJDUMP_NS 60000000000u
@@ -134,5 +132,5 @@ bn_status bn_bench_profile_code(struct bn_args *args, bn_error *err)
             bn_buf_printf(&text, "%02x%s", ((const unsigned char *)code->bytes)[i], i % 32 == 31 ? "\n" : "");
         bn_buf_putc(&text, '\n');
     }
-    return bn_bench_print_text(&text, err);
+    return bn_cli_print_text(&text, err);
 }

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/profile/schedule.h"
 #include "model/model.h"
 #include "tools/bench/profile/profile.h"
 #include "tools/cli/number.h"
-#include "tools/cli/report.h"
 
 #define MAX_TEXT ((size_t)256 << 20)
 
@@ -169,7 +167,7 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
     bool json = strcmp(p->o->graph, "json") == 0 || strcmp(p->o->graph, "chrome") == 0;
     if (status == BN_OK && json) bn_report_json_began();
     if (status == BN_OK)
-        status = bn_bench_print_text(&text, err);
+        status = bn_cli_print_text(&text, err);
     else
         bn_buf_release(&text);
     bn_graph_close(&graph);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/random.h"
 #include "infer/session.h"
 #include "lab/profile/document.h"
@@ -205,7 +204,7 @@ static bn_status print_tables(const struct bn_bench_profile *p, bn_error *err)
         bn_buf_release(&text);
         return status;
     }
-    BN_TRY(bn_bench_print_text(&text, err));
+    BN_TRY(bn_cli_print_text(&text, err));
     print_overhead(p);
     if (bn_prof_check(p->prof, &why) == BN_OK)
         printf("\nsums are exact, %.1f %% is accounted for\n", 100 * bn_prof_coverage(p->prof));
@@ -305,7 +304,7 @@ static bn_status show(struct bn_bench_profile *p, bn_error *err)
     if (p->h.args->json) {
         bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
         put_overhead(doc, p);
-        BN_TRY(bn_prof_put(doc, p->prof, bn_model_hparams(p->model)->n_layer, err));
+        BN_TRY(bn_prof_put(doc, p->prof, bn_model_hparams(p->model), err));
     } else {
         BN_TRY(print_tables(p, err));
     }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/harness.h"
@@ -192,7 +191,7 @@ static bn_status show(struct table *table, struct bn_bench_limits *limits, const
     bn_table_begin(&t, HEADS, "lrrrlrn");
     for (size_t i = 0; i < table->n; i++)
         fill_row(&t, &table->rows[i]);
-    return bn_bench_print_table(&t, err);
+    return bn_cli_print_table(&t, err);
 }
 
 bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document, bn_error *err)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/random.h"
 #include "tools/bench/quant/quant.h"
 

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/compare/metrics.h"
 #include "lab/kit/process.h"

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "tools/bench/quant/quant.h"
 
 #define MAX_ROWS 65536u

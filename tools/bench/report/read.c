@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/summary.h"

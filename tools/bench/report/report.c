@@ -7,10 +7,8 @@
 
 #include <stdio.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "tools/bench/bench.h"
-#include "tools/cli/report.h"
 
 #define MAX_OUTPUT (256u << 20)
 
@@ -43,8 +41,7 @@ static bn_status put(const struct bn_report *r, bn_report_form form, const char 
     bn_status status = form(&out, r, err);
     if (status == BN_OK && out.len == 0)
         status = bn_fail(err, BN_ERR_MISMATCH, "nothing to write in this format");
-    if (status == BN_OK && path != NULL) status = bn_file_write_atomic(path, out.data, out.len, err);
-    if (status == BN_OK && path == NULL) fwrite(out.data, 1, out.len, stdout);
+    if (status == BN_OK) status = bn_cli_write(path, &out, err);
     bn_buf_release(&out);
     return status;
 }

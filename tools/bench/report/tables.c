@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "lab/report/units.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"

@@ -5,7 +5,6 @@
  */
 #include <math.h>
 
-#include "base/error.h"
 #include "lab/report/units.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
@@ -176,7 +175,7 @@ bn_status bn_report_print(bn_json *document, const char *label, bn_error *err)
     bn_status status = bn_report_of(&r, document, label, err);
     if (status == BN_OK) status = bn_report_text(&text, &r, err);
     bn_report_release(&r);
-    if (status == BN_OK) return bn_bench_print_text(&text, err);
+    if (status == BN_OK) return bn_cli_print_text(&text, err);
     bn_buf_release(&text);
     return status;
 }

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/host/meters.h"
 #include "lab/report/units.h"
 #include "model/model.h"
@@ -161,7 +160,7 @@ static bn_status print(struct job *job, bn_error *err)
     bn_table_begin(&t, HEADS, "lrrrrrlrrn");
     for (size_t i = 0; i < job->m.n_configs; i++)
         put_row(&t, &job->rows[i]);
-    return bn_bench_print_table(&t, err);
+    return bn_cli_print_table(&t, err);
 }
 
 /* ---- the document ---- */

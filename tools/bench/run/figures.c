@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/mem.h"
 #include "infer/session.h"
 #include "lab/stats/changepoint.h"

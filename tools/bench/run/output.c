@@ -6,14 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "infer/session.h"
-#include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/run/run.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
 /* ---- the document ---- */
@@ -239,7 +236,7 @@ static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err
     bn_table_begin(&t, heads, busy ? "lrrrrrrrrrr" : "lrrrrrrrrr");
     for (size_t i = 0; i < m->n_configs; i++)
         put_row(&t, m, &m->configs[i]);
-    return bn_bench_print_table(&t, err);
+    return bn_cli_print_table(&t, err);
 }
 
 /* ---- after the table ---- */

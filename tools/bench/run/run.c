@@ -12,17 +12,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/team.h"
 #include "infer/exchange.h"
 #include "lab/host/meters.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/number.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/ranks.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
 #define MAX_REPS 10000u

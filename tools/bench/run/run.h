@@ -13,7 +13,7 @@
 #include "lab/host/busy.h"
 #include "lab/host/meters.h"
 #include "lab/kit/loops.h"
-#include "lab/sampler/counters.h"
+#include "lab/sampler/recorder.h"
 #include "lab/stats/interval.h"
 #include "tools/bench/harness.h"
 #include "tools/cli/progress.h"

@@ -11,10 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/mem.h"
 #include "infer/session.h"
-#include "lab/sampler/counters.h"
 #include "tools/bench/run/run.h"
 #include "tools/cli/ranks.h"
 

@@ -10,11 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/report/units.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/run/run.h"
-#include "tools/cli/report.h"
 
 static const struct bn_bench_quantity QUANTITIES[] = {
     {"decode", "decode", "ns_per_token", "tok/s", false},

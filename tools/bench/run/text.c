@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "tools/bench/run/run.h"
-#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
 /* exp and log of other libraries may differ in the last bits of a double. */

@@ -20,9 +20,7 @@
 
 #include "base/clock.h"
 #include "base/digest.h"
-#include "base/error.h"
 #include "base/random.h"
-#include "tools/cli/report.h"
 
 #define MAX_LINE (16u << 20)
 #define LOOK_US 100000 /* how often a client that waits looks whether it has to stop */

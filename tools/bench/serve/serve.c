@@ -8,14 +8,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/kit/child.h"
 #include "lab/kit/process.h"
 #include "tools/bench/harness.h"
 #include "tools/bench/serve/load.h"
 #include "tools/cli/provenance.h"
-#include "tools/cli/report.h"
 
 #define START_NS 60000000000u /* for bn-serve to open its model */
 
@@ -120,7 +118,7 @@ static bn_status print_table(const struct job *job, bn_error *err)
         for (size_t k = 0; k < BN_ARRAY_LEN(CELLS); k++)
             bn_table_printf(&table, "%.1f", ms(load, CELLS[k].kind, CELLS[k].p));
     }
-    return bn_bench_print_table(&table, err);
+    return bn_cli_print_table(&table, err);
 }
 
 static void print_interrupts(const struct job *job)

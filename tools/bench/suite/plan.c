@@ -11,13 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/suggest.h"
 #include "tools/bench/run/run.h"
 #include "tools/bench/suite/suite.h"
 #include "tools/cli/fields.h"
-#include "tools/cli/report.h"
 
 #define BUILT_IN "built-in"
 

@@ -11,13 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
-#include "lab/host/busy.h"
 #include "lab/kit/process.h"
 #include "tools/bench/report/report.h"
 #include "tools/cli/provenance.h"
-#include "tools/cli/report.h"
 
 #define DIRECTORY "benchmark-results"
 #define TIMED_OUT 124 /* the exit code of a part that was ended, as timeout(1) has it */
@@ -104,6 +101,7 @@ static void note(struct bn_suite_part *part, const bn_json *doc)
     snprintf(part->created, sizeof part->created, "%s", bn_json_text_of(doc, "created"));
     snprintf(part->model_sha256, sizeof part->model_sha256, "%s", bn_json_text_of(doc, "model.sha256"));
     part->has_series = bn_json_size(bn_json_get(doc, "series")) > 0;
+    part->others = bn_others_read(doc);
 }
 
 /* Whether the folder holds the document that the part would make. */
@@ -252,6 +250,10 @@ static void put_results(struct suite *s, const char *config)
         bn_json_put_string(o, "file", part->file);
         bn_json_put_string(o, "state", STATES[part->state]);
         bn_json_put_text(o, "created", part->created);
+        if (part->others.known)
+            bn_json_put_bool(o, "contended", bn_others_disturb(&part->others));
+        else
+            bn_json_put_null(o, "contended");
         bn_json_put_number(o, "seconds", part->seconds);
         bn_json_put_u64(o, "exit_code", (uint64_t)part->exit_code);
         bn_json_put_text(o, "reason", part->reason);
@@ -269,10 +271,8 @@ static bn_status put_series(struct suite *s, const struct bn_report *report, bn_
         const struct bn_suite_part *part = &s->plan.parts[i];
         failed = failed || part->state == BN_PART_FAILED;
         if (!part->has_series) continue;
-        const struct bn_report_source *source = &report->sources[k++];
-        const struct bn_others others = bn_others_read(source->doc);
-        contended = contended || bn_others_disturb(&others);
-        status = bn_series_add_medians(&all, &source->series, part->label, err);
+        contended = contended || bn_others_disturb(&part->others);
+        status = bn_series_add_medians(&all, &report->sources[k++].series, part->label, err);
     }
     if (failed || contended) bn_json_put_string(s->doc, "result_class", failed ? "invalid" : "contended");
     if (status == BN_OK) bn_series_put(s->doc, &all);
@@ -329,7 +329,7 @@ static bn_status print_commands(const struct bn_suite_plan *plan, bn_error *err)
         }
         bn_buf_printf(&text, ">%s\n", plan->parts[i].file);
     }
-    return bn_bench_print_text(&text, err);
+    return bn_cli_print_text(&text, err);
 }
 
 static bn_status run(struct suite *s, struct bn_args *args, bn_error *err)

@@ -88,7 +88,8 @@ struct bn_suite_part {
     char reason[200];                 /* why it failed or was skipped; else "" */
     double seconds;                   /* it took; 0 when reused */
     int exit_code;
-    bool has_series; /* the report includes it */
+    bool has_series;         /* the report includes it */
+    struct bn_others others; /* of the document: what other processes used */
 };
 
 struct bn_suite_plan {

@@ -4,7 +4,6 @@
  */
 #include <yaml.h>
 
-#include "base/error.h"
 #include "tools/bench/suite/suite.h"
 
 struct reader {

@@ -10,11 +10,9 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/kit/put_counts.h"
 #include "lab/profile/document.h"
 #include "tools/bench/top/top.h"
-#include "tools/cli/report.h"
 
 const struct bn_option bn_bench_top_options[] = {
     BN_OPTION("once", "print one frame as text, and end", .group = "Output",
@@ -63,7 +61,7 @@ static bn_status print_list(bn_error *err)
     for (size_t i = 0; i < n; i++)
         list_one(&table, list[i]);
     bn_free(list);
-    return bn_bench_print_table(&table, err);
+    return bn_cli_print_table(&table, err);
 }
 
 /* ---- documents, bn.profile/1: sums since the start, those of the last refresh, and the critical path ---- */
@@ -154,7 +152,7 @@ static bn_status print_frame(const struct bn_top *top, bn_error *err)
         bn_top_put_line(&line, top, i);
         bn_buf_printf(&text, "%s\n", line.text);
     }
-    return bn_bench_print_text(&text, err);
+    return bn_cli_print_text(&text, err);
 }
 
 static bn_status print_document(const struct bn_top *top, bool one, bn_error *err)
@@ -164,7 +162,7 @@ static bn_status print_document(const struct bn_top *top, bool one, bn_error *er
     bn_report_json_began();
     bn_status status = bn_json_write_line(doc, !one, &text, err);
     bn_json_free(doc);
-    if (status == BN_OK) return bn_bench_print_text(&text, err);
+    if (status == BN_OK) return bn_cli_print_text(&text, err);
     bn_buf_release(&text);
     return status;
 }

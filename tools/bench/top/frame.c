@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 
-#include "base/error.h"
 #include "tools/bench/top/top.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/text.h"

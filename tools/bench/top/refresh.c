@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lab/profile/document.h"
 #include "tools/bench/top/top.h"
 

@@ -13,9 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "tools/bench/top/top.h"
-#include "tools/cli/report.h"
 
 struct screen {
     struct bn_top *top;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "tools/bench/train/train.h"
 
 /* ---- phases ---- */

@@ -13,13 +13,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/team.h"
 #include "lab/kit/child.h"
 #include "lab/kit/process.h"
 #include "mpi/ranks.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/report.h"
 
 #define PEAK_NS 20000000u /* for a measurement of the float peak */
 #define TOKENS_PER_THREAD 2048u

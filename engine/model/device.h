@@ -7,8 +7,8 @@
  * the CPU: rows of the embedding, tokenizer, grammar, sampler, digests. What a device does not have is refused when the
  * model is opened.
  */
-#ifndef BN_INFER_DEVICE_H
-#define BN_INFER_DEVICE_H
+#ifndef BN_MODEL_DEVICE_H
+#define BN_MODEL_DEVICE_H
 
 #include "bn.h"
 #include "kernels/kernels.h"
@@ -50,20 +50,21 @@ const char *bn_device_kernel_name(const struct bn_session *session, enum bn_kern
 
 /* ---- with a sequence ---- */
 
-/* Room for the keys, values and states of a sequence, all states 0: sequence->place. */
+/* Where a sequence is in the memory of a device: values of keys, and as many of values; its state of recurrent layers.
+ * n is 0 when it has no room. */
+struct bn_device_place {
+    uint64_t at, n, state;
+    bool state_is_newer, state_is_older; /* than sequence->state; older: it comes with the next pass */
+};
+
+/* Room for the keys, values and states of a sequence: sequence->place. */
 BN_MUST_CHECK bn_status bn_device_take(struct bn_sequence *sequence, bn_error *err);
 void bn_device_release(struct bn_sequence *sequence);
-/* As bn_sequence_copy, of keys and values. */
-BN_MUST_CHECK bn_status bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size_t first,
-                                       size_t end, bn_error *err);
-/* Between the device and memory of the layout of sequence->k_cache and v_cache, whole: for saved timelines. */
-BN_MUST_CHECK bn_status bn_device_read_cache(const struct bn_sequence *sequence, uint16_t *keys,
-                                             uint16_t *values, bn_error *err);
-BN_MUST_CHECK bn_status bn_device_write_cache(struct bn_sequence *sequence, const uint16_t *keys,
-                                              const uint16_t *values, bn_error *err);
-/* The state of recurrent layers: n_state floats. NULL: zeros. */
-BN_MUST_CHECK bn_status bn_device_read_state(const struct bn_sequence *sequence, float *state, bn_error *err);
-BN_MUST_CHECK bn_status bn_device_write_state(struct bn_sequence *sequence, const float *state,
-                                              bn_error *err);
+/* As bn_sequence_copy, of keys and values. The next pass reports an error. */
+void bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size_t first, size_t end);
+/* Between the device and sequence->k_cache and v_cache, which are there for that time: for saved timelines. */
+BN_MUST_CHECK bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_error *err);
+/* Brings the state of recurrent layers to sequence->state, when the device has a newer one. An error: of the next pass. */
+void bn_device_read_state(const struct bn_sequence *sequence);
 
 #endif

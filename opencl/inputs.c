@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The inputs of linear layers on a device, and their products. What one launch can do together, it does: what a half of a
+ * layer adds to the residual stream, its norm, the activation function and quantising are one kernel (prepare). While a
+ * trace is taken each of them is a launch of its own.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "opencl/pass.h"
+
+/* Calls the trace with n rows of some columns of a buffer, ld apart. */
+void bn_cl_trace(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at, size_t ld,
+                 size_t cols)
+{
+    float *rows = p->d->traced;
+    if (rows == NULL) return;
+    for (size_t j = 0; j < p->n; j++)
+        bn_cl_read(p->q, rows + j * cols, from, (at + j * ld) * sizeof *rows, cols * sizeof *rows);
+    if (bn_cl_finish(p->q, NULL) == BN_OK)
+        bn_trace_sequences(p->s, op, layer, rows, p->rows, NULL, p->n, cols);
+}
+
+/* ---- inputs of linear layers ---- */
+
+/* How the inputs of a linear layer are quantised. */
+struct format {
+    uint32_t bits, group;
+};
+
+static struct format format_of(const struct bn_cl_pass *p, const struct bn_cl_linear *next)
+{
+    if (next == NULL) return (struct format){0, 0};
+    if (next == &p->d->device->head_linear) return (struct format){16, next->group};
+    return (struct format){p->s->model->wide ? 16 : 8, p->s->model->group};
+}
+
+/* The slots that a launch computes, in this order. */
+static size_t steps_of(const struct bn_cl_pass *p, const struct bn_cl_inputs *in, enum bn_kernel steps[5])
+{
+    static const enum bn_kernel ACTIVATIONS[] = {[BN_ACTIVATION_RELU2] = BN_KERNEL_RELU2_MUL,
+                                                 [BN_ACTIVATION_SILU] = BN_KERNEL_SILU_MUL,
+                                                 [BN_ACTIVATION_GELU] = BN_KERNEL_GELU_MUL};
+    size_t n = 0;
+    if (in->adds && in->add_norm != NULL) steps[n++] = BN_KERNEL_RMSNORM;
+    if (in->adds) steps[n++] = BN_KERNEL_ADD;
+    if (in->activates) steps[n++] = ACTIVATIONS[p->hp->activation];
+    if (in->norm != NULL) steps[n++] = BN_KERNEL_RMSNORM;
+    if (in->next != NULL)
+        steps[n++] = format_of(p, in->next).bits == 16 ? BN_KERNEL_QUANTIZE16 : BN_KERNEL_QUANTIZE;
+    return n;
+}
+
+void bn_cl_prepare_rows(const struct bn_cl_pass *p, const struct bn_cl_inputs *in)
+{
+    static const uint32_t ACTIVATIONS[] = {
+        [BN_ACTIVATION_RELU2] = 1, [BN_ACTIVATION_SILU] = 2, [BN_ACTIVATION_GELU] = 3};
+    struct bn_device_session *d = p->d;
+    const struct bn_cl_linear *next = in->next;
+    struct format format = format_of(p, next);
+    const struct bn_cl_arg args[] = {BN_CL_MEM(in->x),
+                                     BN_CL_U32(in->ld),
+                                     BN_CL_MEM(in->index),
+                                     BN_CL_MEM(in->adds ? d->y : NULL),
+                                     BN_CL_U32(d->ld_y),
+                                     BN_CL_MEM(in->add_norm),
+                                     BN_CL_U32(d->up_at),
+                                     BN_CL_U32(in->activates ? ACTIVATIONS[p->hp->activation] : 0),
+                                     BN_CL_MEM(in->norm),
+                                     BN_CL_MEM(in->out),
+                                     BN_CL_U32(in->ld_out),
+                                     BN_CL_MEM(next != NULL ? next->signs : NULL),
+                                     BN_CL_U32(next != NULL ? next->block : 0),
+                                     BN_CL_MEM(d->rotated),
+                                     BN_CL_U32(d->ld_norm),
+                                     BN_CL_U32(format.bits),
+                                     BN_CL_MEM(d->high),
+                                     BN_CL_MEM(d->low),
+                                     BN_CL_MEM(d->step),
+                                     BN_CL_MEM(d->sum),
+                                     BN_CL_MEM(d->scale),
+                                     BN_CL_MEM(d->total),
+                                     BN_CL_U32(in->width),
+                                     BN_CL_U32(bn_act_padded(in->width)),
+                                     BN_CL_U32(format.group),
+                                     BN_CL_F32(p->hp->rms_eps),
+                                     BN_CL_MEM(d->bad)};
+    const size_t global[2] = {in->n * p->group, 1}, local[2] = {p->group, 1};
+    const uint64_t elements = (uint64_t)in->n * in->width;
+    enum bn_kernel steps[5];
+    size_t n_steps = steps_of(p, in, steps);
+    for (size_t i = 0; i + 1 < n_steps; i++)
+        bn_cl_count(p, steps[i], elements);
+    bn_cl_run(p->q, BN_CL_prepare, global, local, args, BN_ARRAY_LEN(args),
+              (struct bn_cl_work){steps[n_steps - 1], 0, elements});
+}
+
+/* Launches the steps up to the norm, whose result the others read. */
+static void launch_norm(const struct bn_cl_pass *p, struct bn_cl_inputs *in, const char *op, int32_t layer)
+{
+    struct bn_cl_inputs first = *in;
+    first.next = NULL;
+    bn_cl_prepare_rows(p, &first);
+    bn_cl_trace(p, op, layer, first.out, 0, first.ld_out, first.width);
+    *in = (struct bn_cl_inputs){
+        .x = first.out, .n = first.n, .width = first.width, .ld = first.ld_out, .next = in->next};
+}
+
+/* Makes the inputs of in.next: rows of x, normalised by in.norm, by the norm that the inputs of this linear layer have
+ * besides, rotated, quantised. Rows normalised by in.norm stay at in.out when there is such a second norm. */
+void bn_cl_prepare(struct bn_cl_pass *p, struct bn_cl_inputs in, struct bn_cl_ops ops, int32_t layer)
+{
+    struct bn_device_session *d = p->d;
+    const struct bn_cl_linear *next = in.next;
+    bool traced = d->traced != NULL, normed = next != NULL && next->norm != NULL;
+    if (in.x == d->x && p->adds) {
+        in.adds = true;
+        in.add_norm = p->add_norm;
+        p->adds = false;
+    }
+    if (traced && in.activates) {
+        struct bn_cl_inputs first = in;
+        first.next = NULL;
+        first.norm = NULL;
+        bn_cl_prepare_rows(p, &first);
+        in.activates = false;
+        bn_cl_trace(p, "ffn_act", layer, in.x, 0, in.ld, in.width);
+    }
+    if (in.norm != NULL && (traced || normed)) launch_norm(p, &in, ops.norm, layer);
+    if (normed) {
+        in.norm = next->norm;
+        in.out = in.x == d->norm ? d->norm_in : d->norm;
+        in.ld_out = d->ld_norm;
+        if (traced) launch_norm(p, &in, ops.norm_in, layer);
+    }
+    if (next != NULL || in.norm != NULL) bn_cl_prepare_rows(p, &in);
+}
+
+/* x += y, normalised first when there is a norm: with the next step that reads x, or now for a trace. */
+void bn_cl_add_residual(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops, int32_t layer)
+{
+    struct bn_device_session *d = p->d;
+    size_t embd = p->hp->n_embd;
+    if (d->traced == NULL) {
+        p->adds = true;
+        p->add_norm = norm;
+        return;
+    }
+    if (norm != NULL) {
+        struct bn_cl_inputs y = {
+            .x = d->y, .n = p->n, .width = embd, .ld = d->ld_y, .norm = norm, .out = d->y, .ld_out = d->ld_y};
+        launch_norm(p, &y, ops.norm, layer);
+    }
+    bn_cl_prepare_rows(p,
+                       &(struct bn_cl_inputs){.x = d->x, .n = p->n, .width = embd, .ld = embd, .adds = true});
+    bn_cl_trace(p, ops.norm_in, layer, d->x, 0, embd, embd);
+}
+
+/* ---- products ---- */
+
+/* y = W act for n rows of activations; the outputs of its parts begin at column `at`. */
+void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
+                    size_t at, size_t n)
+{
+    struct bn_device_session *d = p->d;
+    const struct bn_cl_device *cl = d->device->cl;
+    size_t rows_each = cl->is_cpu ? BN_TILE_ROWS : 1, slices = cl->is_cpu ? 1 : 16, true_rows = 0;
+    enum bn_kernel slot = n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
+    struct format format = format_of(p, lin);
+    for (size_t i = 0; i < lin->n_parts; i++) {
+        true_rows += lin->part[i]->w.rows;
+        if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, lin->part[i], slot);
+    }
+    const struct bn_cl_arg args[] = {BN_CL_MEM(y),
+                                     BN_CL_U32(ldy),
+                                     BN_CL_U32(at),
+                                     BN_CL_MEM(lin->codes),
+                                     BN_CL_MEM(lin->scales),
+                                     BN_CL_MEM(lin->row_scale),
+                                     BN_CL_U32(lin->k),
+                                     BN_CL_U32(lin->group),
+                                     BN_CL_U32(format.bits),
+                                     BN_CL_MEM(d->high),
+                                     BN_CL_MEM(d->low),
+                                     BN_CL_MEM(d->step),
+                                     BN_CL_MEM(d->sum),
+                                     BN_CL_MEM(d->scale),
+                                     BN_CL_MEM(d->total),
+                                     BN_CL_U32(bn_act_padded(lin->width)),
+                                     BN_CL_MEM(NULL),
+                                     BN_CL_U32(lin->rows),
+                                     BN_CL_U32(1)};
+    const struct bn_cl_work work = {slot, lin->n_bytes, (uint64_t)true_rows * lin->width * n};
+    if (n == 1) {
+        const size_t local[2] = {BN_TILE_ROWS / rows_each, slices},
+                     global[2] = {lin->rows / rows_each, slices};
+        bn_cl_run(p->q, BN_CL_ternary_gemv, global, local, args, BN_ARRAY_LEN(args), work);
+        return;
+    }
+    struct bn_cl_arg gemm[BN_ARRAY_LEN(args) - 1]; /* no experts, but the number of rows */
+    memcpy(gemm, args, sizeof gemm);
+    gemm[BN_ARRAY_LEN(gemm) - 2] = args[BN_ARRAY_LEN(args) - 2];
+    gemm[BN_ARRAY_LEN(gemm) - 1] = (struct bn_cl_arg)BN_CL_U32(n);
+    size_t across = cl->is_cpu ? 1 : 8, tokens = across * BN_CL_TOKENS;
+    const size_t local[2] = {BN_TILE_ROWS / rows_each, across},
+                 global[2] = {lin->rows / rows_each, (n + tokens - 1) / tokens * across};
+    bn_cl_run(p->q, BN_CL_ternary_gemm, global, local, gemm, BN_ARRAY_LEN(gemm), work);
+}
+
+/* The matrices of a group that has the same rows before their norms, one after the other. */
+void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t n_lin, struct bn_cl_inputs in,
+                   cl_mem y, size_t ldy, const char *norm_op, const char *const *in_ops,
+                   const char *const *ops, int32_t layer)
+{
+    size_t at = 0, part = 0;
+    for (size_t i = 0; i < n_lin; i++) {
+        in.next = &lin[i];
+        bn_cl_prepare(p, in, (struct bn_cl_ops){norm_op, in_ops[part]}, layer);
+        if (i == 0 && n_lin > 1)
+            in = (struct bn_cl_inputs){.x = in.out, .n = in.n, .width = in.width, .ld = in.ld_out};
+        bn_cl_multiply(p, &lin[i], y, ldy, at, p->n);
+        for (size_t k = 0; k < lin[i].n_parts; k++, part++)
+            bn_cl_trace(p, ops[part], layer, y, at + lin[i].at[k], ldy, lin[i].part[k]->w.rows);
+        at += lin[i].rows;
+    }
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One evaluation in flight, for the files that make up the forward pass on a device.
+ */
+#ifndef BN_OPENCL_PASS_H
+#define BN_OPENCL_PASS_H
+
+#include "opencl/device.h"
+
+struct bn_cl_pass {
+    struct bn_device_session *d;
+    struct bn_session *s;
+    const bn_hparams *hp;
+    struct bn_cl_queue *q;
+    const struct bn_row *rows; /* n tokens of the batch, from its token `first` on */
+    size_t first, n;
+    size_t group;    /* work-items of a group that has a row */
+    bool adds;       /* y is not yet added to x, */
+    cl_mem add_norm; /* normalised first; NULL: as it is */
+};
+
+/* What a launch of prepare does to n rows of x: each step may be missing. */
+struct bn_cl_inputs {
+    cl_mem x, index; /* rows of width values, ld apart; which of them, NULL: the first n */
+    size_t n, width, ld;
+    bool adds; /* x += y, normalised by */
+    cl_mem add_norm;
+    bool activates;   /* x = act(x) * the values up_at after it */
+    cl_mem norm, out; /* out = rmsnorm(x) * norm */
+    size_t ld_out;
+    const struct bn_cl_linear *next; /* for which the rows are rotated and quantised */
+};
+
+/* The names of what a half of a layer makes, in a trace. */
+struct bn_cl_ops {
+    const char *norm, *norm_in;
+};
+
+/* A kernel that a launch computes besides the one that has its time. */
+static inline void bn_cl_count(const struct bn_cl_pass *p, enum bn_kernel slot, uint64_t ops)
+{
+    struct bn_cl_counter *c = &p->q->counters[slot];
+    c->calls++;
+    c->ops += ops;
+}
+
+static inline size_t bn_cl_round_up(size_t n, size_t every)
+{
+    return (n + every - 1) / every * every;
+}
+
+/* Calls the trace, if there is one, with the rows of the batch in some columns of a buffer, ld apart. */
+void bn_cl_trace(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at, size_t ld,
+                 size_t cols);
+/* One launch of the kernel prepare. */
+void bn_cl_prepare_rows(const struct bn_cl_pass *p, const struct bn_cl_inputs *in);
+/* Makes the inputs of in.next: rows of x, normalised by in.norm, by the norm that the inputs of this linear layer have
+ * besides, rotated, quantised. Rows normalised by in.norm stay at in.out when there is such a second norm. */
+void bn_cl_prepare(struct bn_cl_pass *p, struct bn_cl_inputs in, struct bn_cl_ops ops, int32_t layer);
+/* y = W act for n rows of activations; the outputs of its parts begin at column `at`. */
+void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
+                    size_t at, size_t n);
+/* n_lin matrices, one after the other, of the same rows before their own norms. ops: the names of their parts. */
+void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t n_lin, struct bn_cl_inputs in,
+                   cl_mem y, size_t ldy, const char *norm_op, const char *const *in_ops,
+                   const char *const *ops, int32_t layer);
+/* x += y, normalised first when there is a norm: with the next step that reads x, or now for a trace. */
+void bn_cl_add_residual(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops, int32_t layer);
+
+/* The halves of layer n that some models have: recurrent.c, experts.c. */
+void bn_cl_layer_recurrent(struct bn_cl_pass *p, uint32_t n);
+void bn_cl_layer_experts(struct bn_cl_pass *p, uint32_t n);
+
+#endif

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Models on an OpenCL device (PoCL): the bits of the CPU for every fixture, any batches, several sequences, saved prompts, and
+# every operation of a trace. TAP on standard output.
+# shellcheck disable=SC2317 # functions are called through check
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+export XDG_CACHE_HOME=$tmp/cache
+if ! "$bin/bn-run" devices -q >"$tmp/devices" 2>&1 || ! grep -q 'opencl:0' "$tmp/devices"; then
+    skip 'models on a device' "$(head -1 "$tmp/devices")"
+    exit
+fi
+generate() { "$bin/bn-fixtures" gen -q -o "$tmp" --vocab 320 "$@" | sed 's/^[0-9a-f]*  //'; }
+ids=$(seq 1 21 | awk '{ printf "%s%d", (NR > 1 ? "," : ""), ($1 * 151 + 7) % 256 }')
+digest() { "$bin/bn-run" logits -q -m "$1" --tokens "$ids" --all --digest "${@:2}"; }
+# same MODEL: the logits of all positions
+same() {
+    local want way
+    want=$(digest "$1")
+    [ -n "$want" ] || return 1
+    for way in "--batch 21" "--batch 1" "--batch 5"; do
+        # shellcheck disable=SC2086 # words
+        equal "$(digest "$1" --device opencl $way)" "$want" || return 1
+    done
+}
+# same_trace MODEL: each operation
+same_trace() {
+    local one
+    rm -rf "$tmp/trace" "$tmp/trace2"
+    "$bin/bn-run" logits -q -m "$1" --tokens "$ids" --trace "$tmp/trace" || return 1
+    "$bin/bn-run" logits -q -m "$1" --tokens "$ids" --trace "$tmp/trace2" --device opencl || return 1
+    for one in "$tmp"/trace/*.f32; do
+        cmp "$one" "$tmp/trace2/${one##*/}" || return 1
+    done
+    equal "$(ls "$tmp/trace2")" "$(ls "$tmp/trace")"
+}
+
+for model in fixtures/*.gguf; do check "${model##*/}: the same logits" same "$model"; done
+for kind in "--size tiny --arch gemma3 --format tq2_0 --window 8" "--size tiny --arch gemma3 --format i2_s --input-norms" \
+    "--size tiny --arch qwen3 --format i2_s --input-norms" "--size tiny --arch minicpm --format tq2_0" \
+    "--size small --idle 18" "--size quad --arch qwen35 --format ptq1_0 --hadamard 64 --tied" "--size quad --arch maple --format q2_0"; do
+    # shellcheck disable=SC2086 # words
+    model=$(generate $kind)
+    check "$kind: the same logits" same "$model"
+    check "$kind: the same operations" same_trace "$model"
+done
