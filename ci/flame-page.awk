@@ -169,8 +169,7 @@ function put_facts(   rows, n, i, row, key) {
         "|sha256 of the token ids=workload.ids_sha256|repetitions of each run=workload.repetitions|seed=workload.seed" \
         "|threads=workload.threads|instruction set=workload.isa" \
         "|tokens decoded one at a time=phases.tokens" \
-        "|such a token: embedding=phases.embed_ns|such a token: layers and last norm=phases.forward_ns" \
-        "|such a token: head=phases.head_ns|such a token: sampling=phases.sample_ns|one generation=phases.generation_ns" \
+        "|one generation=phases.generation_ns" \
         "|weights and cache read for the prompt=reads.prompt_bytes|weights and cache read for such a token=reads.token_bytes" \
         "|read bandwidth, measured here=reads.limit_bytes_per_s|version=program.version" \
         "|built from commit=program.commit|with changes=program.dirty|compiler=program.compiler|flags=program.flags" \
@@ -213,8 +212,10 @@ function put_timing(   file, line, cells, median, text, parts, row, n, i, there)
     why_not = text == "" ? "it cannot be read" : !index(text, "sha256 " about("model.sha256")) ? "it was measured with another model" : \
         !index(text, "| kernels | " about("workload.isa") ",") ? "it was measured with another instruction set" : \
         !index(text, "threads: " about("workload.threads") " ") ? "it was measured with another number of threads" : ""
-    if (why_not != "") { print ": not compared: " code(why_not) "."; return }
-    print ": time of one token in decoding.\n\n| part | timing document | this recording |\n|---|---:|---:|"
+    if (why_not != "") print ": not compared: " code(why_not) "."
+    if (!has("phases.tokens")) { if (why_not == "") print ": this recording has no token that was decoded alone."; return }
+    if (why_not != "") delete median
+    print (why_not != "" ? "" : ": time of one token in decoding.\n") "\n| part | timing document | this recording |\n|---|---:|---:|"
     n = split("embedding=embed=embed_ns|layers and last norm=layers=forward_ns|head=head=head_ns|sampling=sample=sample_ns", parts, "|")
     for (i = 1; i <= n; i++) {
         split(parts[i], row, "=")

@@ -241,7 +241,10 @@ for name in $(names_in "$new"); do
         # shellcheck disable=SC2016
         printf '\n## Bricks\n\nAs the profiler measured them, and whether the samples agree (`bn-flamegraph bricks`).\n\n'
         "$flame" bricks "$new/$name.json" >"$new/bricks.txt" 2>"$new/said" || [ $? = 1 ] || cat "$new/said" >"$new/bricks.txt"
-        block "$new/bricks.txt"
+        # The tree has bricks of 1 % and more; the comparison below it has all of them.
+        awk '/^ +total  total %/ { tree = 1 } /^$/ && tree { if (few) print "    and " few " below 1 %"; tree = few = 0 }
+            tree && $2 ~ /^([mun]?s|min)$/ && $3 < 1 { few++; next } { print }' "$new/bricks.txt" >"$new/most.txt"
+        block "$new/most.txt"
         page timing
         printf '\n## Compared with the recording before\n\n'
         if [ -n "$why" ]; then echo "Not compared: \`$why\`."; else block "$new/diff.txt"; fi

@@ -109,8 +109,8 @@ typedef struct bn_device_info {
     char program[65];              /* SHA-256 of the kernels' source and options; empty until it is opened */
 } bn_device_info;
 
-/* Fills out with the devices of this machine, `room` at most, and *n with their number. BN_ERR_UNSUPPORTED without an
- * OpenCL loader or in a build without OpenCL, with what to install. */
+/* Fills out with the devices of this machine, `room` at most, and *n with their number. BN_ERR_NOT_FOUND: there is none;
+ * BN_ERR_UNSUPPORTED: no OpenCL loader, or a build without OpenCL. The hint says what to install. */
 BN_MUST_CHECK bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err);
 
 /* ---- Models ---- */

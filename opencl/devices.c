@@ -21,9 +21,10 @@
 #define MAX_PLATFORMS 32u
 #define MAX_DEVICES 64u /* of one platform */
 
-#define INSTALL_LOADER "install ocl-icd-libopencl1 (Debian), ocl-icd (Fedora, Arch), and the device's driver"
+#define INSTALL_LOADER \
+    "install ocl-icd-libopencl1 (Debian), ocl-icd (Fedora, Arch), and the driver of the device"
 #define INSTALL_DRIVER \
-    "install the vendor's OpenCL driver; for the CPU: pocl-opencl-icd (Debian), pocl (Fedora, Arch)"
+    "install the OpenCL driver of its vendor; for the CPU: pocl-opencl-icd (Debian), pocl (Fedora, Arch)"
 
 /* ---- the loader ---- */
 
@@ -47,8 +48,8 @@ static bn_status load(struct bn_cl_api *api, bn_error *err)
         functions[i] = dlsym(library, NAMES[i]);
         if (functions[i] == NULL) {
             dlclose(library);
-            return bn_fail(err, BN_ERR_UNSUPPORTED, "libOpenCL.so.1 has no function %s: it is older than 1.2",
-                           NAMES[i]);
+            return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "libOpenCL.so.1 has no function %s", NAMES[i]),
+                           err, INSTALL_LOADER);
         }
     }
     memcpy(api, functions, sizeof *api);
@@ -194,8 +195,8 @@ static void describe(struct bn_cl_device *d, size_t n)
     d->dot = choose_dot(d);
     info->has_dot = d->dot != BN_CL_DOT_NONE;
     d->is_cpu = strcmp(info->type, "CPU") == 0;
-    /* A CPU device runs the items of a group one after the other: more of them than lanes of a sum only cost. */
-    d->group_size = 16;
+    /* A CPU device runs the items of a group one after the other. */
+    d->group_size = d->is_cpu ? 1 : 16;
     while (!d->is_cpu && d->group_size < 256 && d->group_size * 2 <= most)
         d->group_size *= 2;
     find_lacks(d);
@@ -235,16 +236,10 @@ bn_status bn_cl_find(struct bn_cl_device *out, size_t n, size_t *n_found, bn_err
 
 bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err)
 {
-    bn_error none = {0};
-    struct bn_cl_device first = {0};
-    bn_status status = bn_cl_find(&first, 0, n, &none);
-    if (status == BN_ERR_NOT_FOUND) return BN_OK;
-    if (status != BN_OK) {
-        if (err != NULL && err->code == BN_OK) *err = none;
-        return status;
-    }
+    struct bn_cl_device device = {0};
+    bn_status status = bn_cl_find(&device, 0, n, err);
     for (size_t i = 0; i < *n && i < room && status == BN_OK; i++) {
-        struct bn_cl_device device = {0};
+        device = (struct bn_cl_device){0};
         status = bn_cl_find(&device, i, n, err);
         out[i] = device.info;
     }
@@ -264,6 +259,10 @@ bn_status bn_cl_open(struct bn_cl_device **out, size_t n, const struct bn_cl_opt
     bn_status status = bn_cl_find(d, n, &n_found, err);
     if (status == BN_OK && d->info.lacks[0] != '\0')
         status = bn_fail_in(err, BN_ERR_UNSUPPORTED, d->info.name, "%s lacks %s", d->info.id, d->info.lacks);
+    if (status == BN_OK && options != NULL && options->scalar_rows) {
+        d->is_cpu = false;
+        d->group_size = 64;
+    }
     if (status == BN_OK) {
         d->context = d->api->CreateContext(NULL, 1, &d->id, NULL, NULL, &code);
         if (d->context == NULL) status = bn_cl_fail(err, code, "opening the device");

@@ -60,6 +60,7 @@ extern const uint64_t bn_cl_source_bytes;
 struct bn_cl_options {
     bool no_fp64;       /* binary64 in integers, as on a device without it */
     bool no_dot;        /* integer products by multiplications */
+    bool scalar_rows;   /* a CPU as if it were a GPU: a row in a work-item, groups of 64 */
     bool no_cache;      /* neither read nor write the cache of compiled programs */
     const char *source; /* in place of the embedded one: a planted fault */
 };
@@ -78,7 +79,7 @@ struct bn_cl_device {
     bool is_cpu;         /* vectors of 16 rows in a work-item: see kernels/opencl/common.cl */
     bool was_cached;     /* the program came from the cache of compiled programs */
     enum bn_cl_dot dot;
-    size_t group_size; /* work-items of kernels with a group for each row: a power of two, 16 to 256 */
+    size_t group_size; /* work-items of kernels with a group for each row: 16 to 256, a power of two; 1 on CPUs */
     _Atomic uint64_t bytes, n_buffers; /* allocated, and how many */
 };
 

@@ -19,6 +19,7 @@ static const struct bn_option ENGINES[] = {
             BN_TO_SECONDS(OPTIONS, timeout_s)),
     BN_OPTION_THREADS_TO(OPTIONS, n_threads),
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     {0},
 };
 
@@ -74,6 +75,7 @@ static const struct bn_option SWEEP[] = {
 static const struct bn_option SERVE[] = {
     BN_OPTION_THREADS_TO(OPTIONS, n_threads),
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     BN_RARE("batch", "evaluate N tokens of the prompt together", BN_TO_U32(OPTIONS, n_batch, 1, 4096)),
     {0},
 };

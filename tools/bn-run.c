@@ -16,6 +16,7 @@ static const struct bn_option OPEN[] = {
     BN_OPTION_MODEL,
     BN_OPTION_THREADS_TO(OF, n_threads),
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     OPTION_CTX,
     BN_OPTION_MAX_MEMORY,
     BN_RARE("batch", "evaluate N tokens of the prompt together [128]", BN_TO_U32(OF, n_batch, 1, 4096)),
@@ -213,8 +214,8 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_run_generate,
      .follow = bn_run_follow,
      .examples = {{"bn-run 'ROMEO:'", "continue a text with the built-in model"},
-                  {"bn-run -m model.gguf -p 'What is 2+2?' -n -1", "an answer of any length"},
-                  {"bn-run -p 'ROMEO:' -n 64 --receipt r.json", "write a receipt of the run"}}},
+                  {"bn-run -m model.gguf -p 'What is 2+2?' -n -1 --receipt r.json",
+                   "an answer of any length, and its receipt"}}},
     {.name = "chat",
      .summary = "chat interactively",
      .text = "Answers messages until the input ends. On a terminal a message is one line, or several with "
@@ -292,6 +293,16 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .run = bn_run_inspect,
      .examples = {{"bn-run inspect -m model.gguf --judge", "what looks damaged; exit code 1 if anything"}}},
+    {.name = "devices",
+     .summary = "list the processors that --device names",
+     .text =
+         "Lists the devices that OpenCL finds on this machine: graphics processors, and the CPU where its "
+         "driver is installed. Which one evaluates changes the speed, and no bit of a result; a device "
+         "that cannot compute them is refused, and what it lacks is named.",
+     .synopsis = "[--json]",
+     .json = true,
+     .run = bn_run_devices,
+     .examples = {{"bn-run --device opencl:0 'ROMEO:'", "evaluate on the first device"}}},
     {0},
 };
 
@@ -299,7 +310,7 @@ static const struct bn_program PROGRAM = {
     .name = "bn-run",
     .summary = "run a ternary language model",
     .text = "Runs models with ternary (1.58-bit, BitNet) weights from GGUF files. The same tokens give the "
-            "same logits, bit for bit, on every instruction set and with any number of threads.",
+            "same logits, bit for bit, on every machine and device.",
     .commands = COMMANDS,
     .bytes = sizeof(OF),
     .default_command = "generate",

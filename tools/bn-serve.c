@@ -30,6 +30,7 @@ static const struct bn_option OPTIONS[] = {
             .preset = "auto", BN_TO_CHOICE(OF, think)),
     BN_OPTION_THREADS_TO(OF, n_threads),
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     BN_OPTION_REPACK,
     BN_OPTION_MAX_MEMORY,
     BN_OPTION("ctx", "context of each sequence [the model's, up to 4096]", BN_TO_U32(OF, n_ctx, 2, 1u << 24)),

@@ -59,6 +59,7 @@ static const struct bn_option REPLAY[] = {
     BN_RARE("timeout", "time limit of repeating a training run", .arg = "DUR", .preset = "10m",
             BN_TO_SECONDS(OF, timeout_s)),
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     BN_OPTION_THREADS_TO(OF, n_threads),
     BN_RARE("prompt-batch", "evaluate N tokens of the prompt together", BN_TO_U32(OF, n_batch, 1, 4096)),
     {0},

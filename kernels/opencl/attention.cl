@@ -40,7 +40,7 @@ ROWS_KERNEL void rope_store(global float *qkv, uint ld, uint q_stride, uint k_at
     const struct row row = rows[j];
     global const float *norm = is_q ? q_norm : k_norm;
     global float *x = qkv + (size_t)j * ld + (is_q ? h * q_stride : k_at + h * d);
-    if (norm != NULL) norm_row(x, x, norm, d, eps, lane);
+    norm_row(x, x, norm, d, eps, lane);
     cosines += (size_t)row.position * (n_rot / 2);
     sines += (size_t)row.position * (n_rot / 2);
     for (uint i = item; rope != ROPE_NONE && i < n_rot / 2; i += BN_GROUP) {
@@ -49,7 +49,7 @@ ROWS_KERNEL void rope_store(global float *qkv, uint ld, uint q_stride, uint k_at
         x[first] = a * cosines[i] - b * sines[i];
         x[second] = a * sines[i] + b * cosines[i];
     }
-    MEET;
+    MEET_ROW;
     if (is_q) return;
     global const float *v = qkv + (size_t)j * ld + v_at + h * d;
     const size_t cell = head_in_cache(row, nth, n_kv, h, d);

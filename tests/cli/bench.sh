@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
-unset BN_MODEL BN_ISA BN_THREADS
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 nano=fixtures/nano-bitnet-b1.58-i2_s-42.gguf

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/tap.sh
 bench=$(cd "${OUT:-build/gcc}" && pwd)/bn-bench
 nano=fixtures/nano-bitnet-b1.58-i2_s-42.gguf
-unset BN_MODEL BN_ISA BN_THREADS BN_POWERCAP
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS BN_POWERCAP
 small=(run -q -m "$nano" -p 0 -n 2 -t 1 -r 3 --warmup 0)
 member() { (cd "$tmp" && python3 -c 'import json, sys
 d = json.load(open(sys.argv[1]))

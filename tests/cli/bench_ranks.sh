@@ -9,7 +9,7 @@ out=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/mpi/mpirun.sh
 . tests/mpi/mpirun.sh
 bench=$out/bn-bench
-unset BN_MODEL BN_ISA BN_THREADS
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS
 has_mpi || { skip 'ranks' 'mpirun or bn-mpi.so is missing'; exit; }
 asks() { python3 -c 'import json, sys; d = [json.load(open(f)) for f in sys.argv[2:]]; print(eval("(" + sys.argv[1] + ")"))' "$@"; } # EXPRESSION FILE...
 measure() { mpi "$2" "$bench" "${@:3}" --json >"$tmp/$1"; } # FILE RANKS ARGUMENTS...

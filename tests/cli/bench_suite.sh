@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
 bench=$(cd "${OUT:-build/gcc}" && pwd)/bn-bench
-unset BN_MODEL BN_ISA BN_THREADS RAYON_NUM_THREADS BITNET_SEED
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS RAYON_NUM_THREADS BITNET_SEED
 nano=fixtures/nano-bitnet-i2_s-42.gguf
 other=fixtures/nano-llama-i2_s-42.gguf
 has() { grep -qE -- "$2" "$1"; }

@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bench=${OUT:-build/gcc}/bn-bench
-unset BN_MODEL BN_ISA BN_THREADS
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
 nano=fixtures/nano-bitnet-i2_s-42.gguf
@@ -19,7 +19,7 @@ run() {
 has() { check "$2" grep -qE -- "$1" "$tmp/out"; }
 
 run 0 "doctor tries each source" doctor -q
-for source in clock-monotonic clock-tick steal pressure others energy governor turbo boost perf-events affinity huge-pages cpu-quota topology amx valgrind git gpu; do
+for source in clock-monotonic clock-tick steal pressure others energy governor turbo boost perf-events affinity huge-pages cpu-quota topology amx valgrind git opencl gpu; do
     has "^(ok|note) +$source +[^ ]" "doctor tries $source"
 done
 # The reason is that of the option, whose status is 9; where the tiles can be used, the option is accepted.
@@ -29,6 +29,7 @@ got=$?
 check "doctor prints why amx cannot be used" grep -qF "${amx:-no row}" "$tmp/isa"
 check "as --isa amx does" test $((got == 9)) -eq $((${#amx} > 0))
 says 0 "a source that is there" '^ok +clock-monotonic ' "$bench" doctor --require clock-monotonic
+export OCL_ICD_VENDORS=$tmp # no driver is there
 says 1 "a required source that is not" '^FAIL +gpu ' "$bench" doctor --require gpu
 says 2 "an unknown source" "there is no check 'gpus'" "$bench" doctor --require gpus
 says 1 "a program that is not in PATH" '^FAIL +valgrind +no valgrind in PATH' env PATH=/nowhere "$bench" doctor --require valgrind
@@ -45,7 +46,7 @@ cp "$bn" "$tmp/alone"
 printf '#!/bin/sh\necho "{}"\necho broken >&2\n' >"$tmp/alone/bn-bench"
 chmod +x "$tmp/alone/bn-bench"
 says 1 "a doctor without an answer fails" '^FAIL +doctor .*bn-bench' env PATH=/nowhere "$tmp/alone/bn" doctor
-unset HF_HUB_OFFLINE HF_HUB_CACHE XDG_STATE_HOME
+unset HF_HUB_OFFLINE HF_HUB_CACHE XDG_STATE_HOME OCL_ICD_VENDORS
 
 quick=(memory --min-time 0 -t 1 -q -m "$nano")
 run 0 "memory: blocks" "${quick[@]}" --filter '64 B'

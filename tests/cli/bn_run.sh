@@ -107,7 +107,7 @@ is 'in JSON too' 0 '"verdict": "no"' grep -o '"verdict": "no"' <(bn_run inspect 
 is 'what fits' 0 1 grep -c '^The model fits' <(bn_run inspect)
 tells 'a context that does not fit' 10 'are available' bn_run -p x -n 1 --max-memory 1M
 tells 'an option of llama.cpp is not help' 2 'here: bn-run -m hf:microsoft/bitnet' bn_run -hf microsoft/bitnet
-tells 'a number of GPU layers is not a number of tokens' 2 "unknown option '-ngl'" bn_run -ngl 99 -p x
+tells 'a number of GPU layers is not a number of tokens' 2 'it is --device auto here' bn_run -ngl 99 -p x
 tells 'the size of the context has another name' 2 'here: bn-run --ctx 4096' bn_run -c 4096 -p x
 tells 'also with =' 2 'here: bn-run --temp 0.5' bn_run --temperature=0.5 -p x
 tells 'a command of ollama is one here' 2 'here: bn download list --cached' bn_run list

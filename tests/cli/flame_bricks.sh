@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
-unset BN_MODEL BN_ISA BN_THREADS
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS
 . tests/tap.sh
 flame() { "$bin/bn-flamegraph" "$@"; }
 field() { # name, file: the first number of that name in a document

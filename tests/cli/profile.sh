@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
-unset BN_MODEL BN_ISA BN_THREADS
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS
 . tests/tap.sh
 bench() { "$bin/bn-bench" "$@"; }
 work=(-p 8 -n 6 -t 2 -r 1)

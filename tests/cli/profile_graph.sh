@@ -5,7 +5,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 . tests/tap.sh
-unset BN_MODEL BN_ISA BN_THREADS
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS
 model=fixtures/shakespeare-5m-i2_s.gguf
 profile() { # arguments; leaves $status, $tmp/out, $tmp/err
     "$bin/bn-bench" profile -m "$model" -p 4 -n 3 -r 1 "$@" >"$tmp/out" 2>"$tmp/err" </dev/null

@@ -11,7 +11,7 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 out=$bin
 # shellcheck source=tests/mpi/mpirun.sh
 . tests/mpi/mpirun.sh
-unset BN_MODEL BN_ISA BN_THREADS BITNET_ALLOW_CORRECTIONS SOURCE_DATE_EPOCH
+unset BN_MODEL BN_ISA BN_DEVICE BN_THREADS BITNET_ALLOW_CORRECTIONS SOURCE_DATE_EPOCH
 verify=$bin/bn-verify-receipt
 model=$PWD/fixtures/built-in-i2_s.gguf
 all=$tmp/all

@@ -7,7 +7,7 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 verify=$bin/bn-verify-receipt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-unset BITNET_ALLOW_CORRECTIONS BN_MODEL BN_ISA BN_THREADS SOURCE_DATE_EPOCH
+unset BITNET_ALLOW_CORRECTIONS BN_MODEL BN_ISA BN_DEVICE BN_THREADS SOURCE_DATE_EPOCH
 count=0
 # result DESCRIPTION STATUS-OF-THE-CHECK [WHAT-WAS-SEEN]
 result() {

@@ -16,6 +16,7 @@
 #include "lab/host/busy.h"
 #include "lab/host/git.h"
 #include "lab/host/meters.h"
+#include "lab/report/units.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/program/doctor.h"
 
@@ -189,6 +190,28 @@ static void check_git(struct bn_doctor *d)
                   (unsigned long long)git.n_changed);
 }
 
+/* Devices of OpenCL, and whether one of them is a GPU that gives the bits of the CPU. */
+static void check_devices(struct bn_doctor *d)
+{
+    bn_device_info devices[16];
+    bn_error why = {0};
+    size_t n = 0;
+    bool gpu = false;
+    bool known = bn_devices(devices, BN_ARRAY_LEN(devices), &n, &why) == BN_OK;
+    bn_doctor_put(d, BN_DOCTOR_IF(known), "opencl", why.hint, known ? "%s%zu found" : "%s", why.msg, n);
+    for (size_t i = 0; i < n && i < BN_ARRAY_LEN(devices); i++) {
+        const bn_device_info *device = &devices[i];
+        bool good = device->lacks[0] == '\0';
+        char memory[BN_UNITS_ROOM];
+        bn_units_text(memory, (double)device->memory, "bytes");
+        gpu |= good && strcmp(device->type, "GPU") == 0;
+        bn_doctor_put(d, BN_DOCTOR_IF(good), device->id, "a newer driver", "%s, %s, %s%s%s", device->type,
+                      device->name, memory, good ? "" : ", lacks ", device->lacks);
+    }
+    bn_doctor_put(d, BN_DOCTOR_IF(gpu), "gpu", NULL,
+                  gpu ? "--device auto uses it" : "no GPU that gives the bits of the CPU");
+}
+
 bn_status bn_bench_doctor(struct bn_args *args, bn_error *err)
 {
     struct bn_doctor d;
@@ -204,6 +227,6 @@ bn_status bn_bench_doctor(struct bn_args *args, bn_error *err)
     check_program(&d, "valgrind", "apt install valgrind");
     check_program(&d, "perf", "apt install linux-perf");
     check_git(&d);
-    bn_doctor_put(&d, BN_DOCTOR_NOTE, "gpu", NULL, "no kernel of this program runs on a GPU");
+    check_devices(&d);
     return bn_doctor_end(&d, BN_OK, err);
 }

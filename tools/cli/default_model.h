@@ -14,10 +14,14 @@ extern const unsigned char bn_default_model_data[];
 extern const uint64_t bn_default_model_bytes;
 #define BN_DEFAULT_MODEL_NAME "built-in-i2_s.gguf"
 
-/* Selects the instruction set args->isa, then opens args->model, or the built-in model. args->repack wins over
- * options->repack; options may be NULL. */
+/* Selects the instruction set args->isa and the device args->device, then opens args->model, or the built-in model.
+ * args->repack wins over options->repack; options may be NULL. */
 BN_MUST_CHECK bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args,
                                           const bn_model_options *options, bn_error *err);
+
+/* Where other models of a command are opened: *name for bn_model_options.device, of args->device; NULL: the CPU.
+ * BN_ERR_ARG when it is none of the names of devices. */
+BN_MUST_CHECK bn_status bn_cli_device(const char **name, const struct bn_args *args, bn_error *err);
 
 /* The file that a text names, as --model gives it: a path when there is such a file, else what the cache of
  * bn-download holds under that name or "hf:" reference; nothing is downloaded. Allocated; NULL for NULL.

@@ -50,6 +50,22 @@ bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
     return status;
 }
 
+bn_status bn_cli_device(const char **name, const struct bn_args *args, bn_error *err)
+{
+    const char *device = args->device, *number = "";
+    char typed[BN_TYPED];
+    *name = NULL;
+    if (device == NULL || strcmp(device, "cpu") == 0) return BN_OK;
+    *name = device;
+    if (strncmp(device, "opencl:", 7) == 0) number = device + 7;
+    bool is_number =
+        number[0] != '\0' && strlen(number) <= 4 && strspn(number, "0123456789") == strlen(number);
+    if (strcmp(device, "opencl") == 0 || strcmp(device, "auto") == 0 || is_number) return BN_OK;
+    return bn_hint(bn_fail(err, BN_ERR_ARG, "%s is '%.40s', expected cpu, opencl, opencl:N or auto",
+                           bn_args_typed(args, &args->device, typed), device),
+                   err, "bn run devices lists the devices of this machine");
+}
+
 bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn_model_options *options,
                             bn_error *err)
 {
@@ -62,6 +78,7 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
         with.repack = REPACK[args->repack];
         with.repack_later = false;
     }
+    BN_TRY(bn_cli_device(&with.device, args, err));
     if (args->max_memory != 0) bn_mem_set_budget(args->max_memory);
     if (args->isa != NULL) BN_TRY(bn_isa_select(args->isa, err));
     if (path == NULL)

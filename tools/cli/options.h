@@ -200,7 +200,7 @@ struct bn_args {
 
     /* From the rows below that several programs share. */
     const char *model; /* NULL: the built-in model */
-    const char *isa;
+    const char *isa, *device;
     int repack;                /* auto, never, always */
     uint64_t max_memory;       /* 0: what is available */
     const char *prompt, *file; /* the text; NULL: not given */
@@ -228,6 +228,11 @@ struct bn_args {
 #define BN_OPTION_ISA                                                                                        \
     BN_OPTION("isa", "instruction set; same results", .rare = true, .arg = BN_ISA_NAMES, .group = "Machine", \
               .env = "BN_ISA", .preset = "auto", BN_TO_TEXT(struct bn_args, isa), .shared = true)
+/* See bn_cli_device. */
+#define BN_OPTION_DEVICE                                                                                    \
+    BN_OPTION("device", "cpu, opencl, opencl:N or auto; same results", .group = "Machine", .arg = "DEVICE", \
+              .words = "cpu opencl auto", .env = "BN_DEVICE", .preset = "cpu",                              \
+              BN_TO_TEXT(struct bn_args, device), .shared = true)
 /* Without it a command decides for itself: see bn_cli_open_model. */
 #define BN_OPTION_REPACK                                                                      \
     BN_OPTION("repack", "faster copies of the weights in memory; same results", .rare = true, \

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "tools/cli/default_model.h"
 #include "tools/crossval/crossval.h"
 
 #define MAX_LINE (16u << 20)
@@ -72,6 +73,7 @@ static bn_status open_model(struct server *s, const bn_json *request, bn_error *
     bn_model_close(s->model);
     s->session = NULL;
     s->model = NULL;
+    BN_TRY(bn_cli_device(&with.device, s->args, err));
     BN_TRY(bn_model_open(&s->model, path, &with, err));
     BN_TRY(bn_session_open(&s->session, s->model, &options, err));
     const bn_hparams *hp = bn_model_hparams(s->model);

@@ -28,6 +28,7 @@
 const struct bn_option bn_flamegraph_workload_options[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     BN_OPTION_THREADS_TO(struct bn_flamegraph_options, work.n_threads),
     BN_OPTION_REPACK,
     BN_OPTION("prompt", "prompt of the generation", .letter = 'p', .arg = "TEXT", .group = "Work",

@@ -68,11 +68,12 @@ bn_status bn_run_need_all(const char *option, bn_error *err)
 static bn_status open_draft(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
-    const bn_model_options with = {.repack = BN_REPACK_AUTO};
+    bn_model_options with = {.repack = BN_REPACK_AUTO};
     char *path = NULL;
     if (o->draft_model == NULL) return BN_OK;
     if (o->speculate != BN_DRAFT_NONE)
         return bn_fail(err, BN_ERR_ARG, "--speculate ngram and --draft exclude each other");
+    BN_TRY(bn_cli_device(&with.device, args, err));
     BN_TRY(bn_cli_model_path(&path, o->draft_model, err));
     bn_status status = bn_model_open(&engine->draft_model, path, &with, err);
     bn_free(path);

@@ -240,5 +240,6 @@ bn_status bn_run_score(struct bn_args *args, bn_error *err);
 bn_status bn_run_logits(struct bn_args *args, bn_error *err);
 bn_status bn_run_embed(struct bn_args *args, bn_error *err);
 bn_status bn_run_inspect(struct bn_args *args, bn_error *err);
+bn_status bn_run_devices(struct bn_args *args, bn_error *err);
 
 #endif

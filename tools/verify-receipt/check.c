@@ -282,9 +282,11 @@ void bn_verify_refuse(struct bn_verify_subject *s, const bn_error *why)
 static bn_status replay(const struct bn_verify *v, struct bn_verify_subject *s, bn_error *err)
 {
     bn_model *model = NULL;
+    bn_model_options with = {0};
     bn_error why = {0};
     BN_TRY(bn_isa_select(v->args->isa, err));
-    BN_TRY(bn_model_open_memory(&model, s->model->bytes, s->model->n_bytes, s->model->name, NULL, err));
+    BN_TRY(bn_cli_device(&with.device, v->args, err));
+    BN_TRY(bn_model_open_memory(&model, s->model->bytes, s->model->n_bytes, s->model->name, &with, err));
     bn_status status =
         bn_receipt_replay(&s->receipt, model, v->options->n_threads, v->options->n_batch, &s->replay, &why);
     bn_model_close(model);

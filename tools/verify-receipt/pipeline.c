@@ -13,6 +13,7 @@
 #include "lab/verify/rules.h"
 #include "model/hparams.h"
 #include "tools/cli/batch/lanes.h"
+#include "tools/cli/default_model.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define WINDOW 1024u
@@ -70,11 +71,12 @@ static bn_status open_session(struct engine *e, uint32_t wanted, bn_error *err)
 static bn_status engine_open(struct engine **out, const struct bn_verify *v,
                              const struct bn_verify_model *model, bn_error *err)
 {
-    const bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
+    bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
     struct engine *e = *out = bn_alloc(1, sizeof *e);
     if (e == NULL) return bn_nomem(err);
     *e = (struct engine){.v = v, .source = model};
     BN_TRY(bn_isa_select(v->args->isa, err));
+    BN_TRY(bn_cli_device(&with.device, v->args, err));
     return bn_model_open_memory(&e->model, model->bytes, model->n_bytes, model->name, &with, err);
 }
 

@@ -279,7 +279,7 @@ TEST(options_of_llama_cpp_are_explained)
 {
     refuse_for(&TEXTS, "-hf owner/repo", "unknown option '-hf'", "here: bn-test -m hf:owner/repo");
     refuse_for(&TEXTS, "show -hf -t 3", "unknown option '-hf'", "here: bn-test show -m hf:...");
-    refuse_for(&TEXTS, "-ngl 99", "unknown option '-ngl'", "it is not needed: bn computes on the processor");
+    refuse_for(&TEXTS, "--mlock", "unknown option '--mlock'", "it is not needed");
     refuse_for(&TEXTS, "--ctx-size 9", "unknown option '--ctx-size'", "see bn-test --help");
     refuse_for(&TEXTS, "pull", "unknown command 'pull'", "here: bn download; see bn-test --help");
     refuse_for(&USUAL, "-hf owner/repo", "-h cannot be combined with other options (got '-hf')",

@@ -22,6 +22,7 @@
 const struct bn_option bn_bench_profile_options[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     BN_OPTION_REPACK,
     BN_OPTION_THREADS_TO(struct bn_bench_options, n_threads),
     BN_OPTION("batch", "prompt tokens evaluated together, 1 to 4096 [128]", .rare = true, .arg = "N",

@@ -23,6 +23,7 @@
 const struct bn_option bn_bench_limits_options[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     BN_OPTION_REPACK,
     BN_BENCH_RUN_TESTS("128", "16"),
     BN_OPTION("min-time", "time per limit; reads from memory take ten times as long", .rare = true,

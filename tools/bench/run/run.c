@@ -33,6 +33,7 @@
 const struct bn_option bn_bench_run_options[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
+    BN_OPTION_DEVICE,
     BN_OPTION_REPACK,
     BN_BENCH_RUN_TESTS("128,512", "32"),
     BN_OPTION("sequences", "decode this many sequences together, in one pass", .arg = "LIST",
