@@ -283,6 +283,7 @@ static void check_prepare(struct trial *t, const struct bn_cl_case *c)
     float *add_norm = take_floats(t, (c->steps & BN_CL_WITH_ADD_NORM) != 0 ? width : 0);
     number(t, up_at);
     number(t, c->activation);
+    real(t, INFINITY);
     float *norm = take_floats(t, (c->steps & BN_CL_WITH_NORM) != 0 ? width : 0);
     float *out = take_floats(t, norm != NULL ? n * ld : 0);
     number(t, ld);
@@ -549,7 +550,7 @@ static void check_values(struct trial *t, const struct bn_cl_case *c)
         float *y = att + j * ld + h * d;
         memset(y, 0, d * sizeof *y);
         K->attn_values(y, d, scores + i * all.ld + from, all.ld, 1, &v);
-        if (gate != NULL) K->sigmoid_mul(y, y, gate + (j * c->heads + h) * stride, d);
+        if (gate != NULL) K->sigmoid_mul(y, y, gate + (j * c->heads + h) * stride + d, d);
     }
 }
 

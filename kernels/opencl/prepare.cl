@@ -95,14 +95,15 @@ static void make_planes(global char *high, global char *low, global float *step,
 
 /* Steps that a NULL or a 0 leaves out, in this order, for row r (a group) of the batch:
  *   row i of x, i = index[r], or r; row i of add = rmsnorm of itself (add_norm); x += it, written back
- *   x = slot relu2_mul, silu_mul or gelu_mul of x and the values up_at after it, written back
+ *   x = slot relu2_mul, silu_mul or gelu_mul of x and the values up_at after it, written back; both at most limit,
+ *   the second at least -limit
  *   row r of out = slot rmsnorm of x
  *   row r of rotated = slot rotate of what came before
  *   the last of these as activations: bits 8 slot quantize, and to_plane with a group; bits 16 slot quantize16
  * *bad becomes 1 when what is quantised, as it is before the rotation, is not finite; then the activations are zeros.
  * With bits 0 what came out last counts. */
 ROWS_KERNEL void prepare(global float *x, uint ldx, global const uint *index, global float *add, uint ld_add,
-                         global const float *add_norm, uint up_at, uint activation,
+                         global const float *add_norm, uint up_at, uint activation, float limit,
                          global const float *norm, global float *out, uint ld_out, global const float *signs,
                          uint block, global float *rotated, uint ld_rotated, uint bits, global char *high,
                          global char *low, global float *step, global int *sum, global float *scale,
@@ -120,8 +121,10 @@ ROWS_KERNEL void prepare(global float *x, uint ldx, global const uint *index, gl
     norm_row(add, add, add_norm, width, eps, lane);
     for (uint i = item; add != NULL && i < width; i += BN_GROUP)
         x[i] += add[i];
-    for (uint i = item; activation != 0 && i < width; i += BN_GROUP)
-        x[i] = activate(activation, x[i], x[up_at + i]);
+    for (uint i = item; activation != 0 && i < width; i += BN_GROUP) {
+        float gate = x[i] > limit ? limit : x[i], up = x[up_at + i] > limit ? limit : x[up_at + i];
+        x[i] = activate(activation, gate, up < -limit ? -limit : up);
+    }
     global const float *last = x;
     norm_row(out + r * ld_out, x, norm, width, eps, lane);
     if (norm != NULL) last = out + r * ld_out;
