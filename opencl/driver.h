@@ -80,7 +80,8 @@ struct bn_cl_device {
     bool is_cpu;         /* vectors of 16 rows in a work-item: see kernels/opencl/common.cl */
     bool was_cached;     /* the program came from the cache of compiled programs */
     enum bn_cl_dot dot;
-    size_t group_size; /* work-items of kernels with a group for each row: 16 to 256, a power of two; 1 on CPUs */
+    size_t
+        group_size; /* work-items of kernels with a group for each row: 16 to 256, a power of two; 1 on CPUs */
     _Atomic uint64_t bytes, n_buffers; /* allocated, and how many */
 };
 
