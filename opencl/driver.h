@@ -61,6 +61,7 @@ struct bn_cl_options {
     bool no_fp64;       /* binary64 in integers, as on a device without it */
     bool no_dot;        /* integer products by multiplications */
     bool no_cache;      /* neither read nor write the cache of compiled programs */
+    bool force_cache;   /* do, where the driver has one of its own */
     const char *source; /* in place of the embedded one: a planted fault */
 };
 
