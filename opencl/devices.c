@@ -195,8 +195,8 @@ static void describe(struct bn_cl_device *d, size_t n)
     d->dot = choose_dot(d);
     info->has_dot = d->dot != BN_CL_DOT_NONE;
     d->is_cpu = strcmp(info->type, "CPU") == 0;
-    /* A CPU device runs the items of a group one after the other: more of them than lanes of a sum only cost. */
-    d->group_size = 16;
+    /* A CPU device runs the items of a group one after the other. */
+    d->group_size = d->is_cpu ? 1 : 16;
     while (!d->is_cpu && d->group_size < 256 && d->group_size * 2 <= most)
         d->group_size *= 2;
     find_lacks(d);
@@ -259,6 +259,10 @@ bn_status bn_cl_open(struct bn_cl_device **out, size_t n, const struct bn_cl_opt
     bn_status status = bn_cl_find(d, n, &n_found, err);
     if (status == BN_OK && d->info.lacks[0] != '\0')
         status = bn_fail_in(err, BN_ERR_UNSUPPORTED, d->info.name, "%s lacks %s", d->info.id, d->info.lacks);
+    if (status == BN_OK && options != NULL && options->scalar_rows) {
+        d->is_cpu = false;
+        d->group_size = 64;
+    }
     if (status == BN_OK) {
         d->context = d->api->CreateContext(NULL, 1, &d->id, NULL, NULL, &code);
         if (d->context == NULL) status = bn_cl_fail(err, code, "opening the device");

@@ -4,6 +4,7 @@
  * layer adds to the residual stream, its norm, the activation function and quantising are one kernel (prepare). While a
  * trace is taken each of them is a launch of its own.
  */
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -66,6 +67,7 @@ void bn_cl_prepare_rows(const struct bn_cl_pass *p, const struct bn_cl_inputs *i
                                      BN_CL_MEM(in->add_norm),
                                      BN_CL_U32(d->up_at),
                                      BN_CL_U32(in->activates ? ACTIVATIONS[p->hp->activation] : 0),
+                                     BN_CL_F32(p->hp->experts.n != 0 ? p->hp->experts.limit : INFINITY),
                                      BN_CL_MEM(in->norm),
                                      BN_CL_MEM(in->out),
                                      BN_CL_U32(in->ld_out),

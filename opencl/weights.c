@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "model/weights.h"
+#include "opencl/check.h"
 #include "opencl/device.h"
 
 #define STAGE_BYTES ((size_t)8 << 20) /* of weights that are uploaded at once */
@@ -277,6 +278,7 @@ static bn_status open_at(struct bn_device **out, const struct bn_model *model, s
     d->model = model;
     bn_status status = bn_cl_open(&d->cl, n, NULL, err);
     d->buffers.device = d->cl;
+    if (status == BN_OK) status = bn_cl_check(d->cl, err);
     if (status == BN_OK) status = bn_cl_queue_open(&d->queue, d->cl, err);
     if (status == BN_OK) status = bn_cl_upload(d, err);
     if (status != BN_OK) {

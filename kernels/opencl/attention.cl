@@ -40,7 +40,7 @@ ROWS_KERNEL void rope_store(global float *qkv, uint ld, uint q_stride, uint k_at
     const struct row row = rows[j];
     global const float *norm = is_q ? q_norm : k_norm;
     global float *x = qkv + (size_t)j * ld + (is_q ? h * q_stride : k_at + h * d);
-    if (norm != NULL) norm_row(x, x, norm, d, eps, lane);
+    norm_row(x, x, norm, d, eps, lane);
     cosines += (size_t)row.position * (n_rot / 2);
     sines += (size_t)row.position * (n_rot / 2);
     for (uint i = item; rope != ROPE_NONE && i < n_rot / 2; i += BN_GROUP) {
@@ -49,7 +49,7 @@ ROWS_KERNEL void rope_store(global float *qkv, uint ld, uint q_stride, uint k_at
         x[first] = a * cosines[i] - b * sines[i];
         x[second] = a * sines[i] + b * cosines[i];
     }
-    MEET;
+    MEET_ROW;
     if (is_q) return;
     global const float *v = qkv + (size_t)j * ld + v_at + h * d;
     const size_t cell = head_in_cache(row, nth, n_kv, h, d);
@@ -94,7 +94,8 @@ ROWS_KERNEL void attn_softmax(global float *scores, uint ld_s, global const stru
     softmax_row(scores + (size_t)query * ld_s + from, row.position + 1 - from, lane, floats);
 }
 
-/* Slot attn_values from 0 for item (element, query); with gate slot sigmoid_mul after it. */
+/* Slot attn_values from 0 for item (element, query). With gate slot sigmoid_mul after it: the gates of a head follow its
+ * query in the same row. */
 kernel void attn_values(global float *att, uint ld_att, global const float *scores, uint ld_s,
                         global const struct row *rows, global const ushort *v_cache, uint nth, uint n_head,
                         uint n_kv, uint d, uint window, uint first, global const float *gate, uint ld_gate,
@@ -109,6 +110,6 @@ kernel void attn_values(global float *att, uint ld_att, global const float *scor
 #pragma unroll 8
     for (uint p = first_seen(row, window); p <= row.position; p++)
         sum = fma(scores[(size_t)query * ld_s + p], widen(value[(size_t)p * d]), sum);
-    if (gate != NULL) sum = sigmoid_times(sum, gate[(size_t)token * ld_gate + head * gate_stride + e]);
+    if (gate != NULL) sum = sigmoid_times(sum, gate[(size_t)token * ld_gate + head * gate_stride + d + e]);
     att[(size_t)token * ld_att + head * d + e] = sum;
 }

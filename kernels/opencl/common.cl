@@ -3,7 +3,7 @@
  * What the kernels of all families share: the functions of kernels/ref.h, sums in binary64, and sums of groups. The
  * program is the text of this file and of the others, one after the other, with
  *
- *     BN_GROUP   work-items of a group where a group has a row: a power of two, 16 to 256
+ *     BN_GROUP   work-items of a group where a group has a row: 16 to 256, a power of two; 1 on CPUs
  *     BN_VECTOR  rows that a work-item of the ternary and float matrices has: 16 on CPUs, which have vectors; else 1
  *     BN_FP64    1: sums are in binary64. 0: in integers, to the same bits
  *     BN_DOT     products of four bytes: 0 by multiplications, 1 by dot of OpenCL, 2 by dp4a of NVIDIA
@@ -13,6 +13,12 @@
  */
 #pragma OPENCL FP_CONTRACT OFF
 
+/* Never in a branch: PoCL copies what follows for each side of it, so that compiling takes minutes. */
+#if BN_GROUP == 1
+#define MEET_ROW
+#else
+#define MEET_ROW MEET
+#endif
 #define MEET barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define ROWS_KERNEL kernel __attribute__((reqd_work_group_size(BN_GROUP, 1, 1)))
 #define INFINITE 0x7F800000u
@@ -202,7 +208,7 @@ static real real_div(real a, real b)
         rest -= divisor;
         q |= 1u;
     }
-    return real_round((int)(a >> 52) - (int)(b >> 52) + 1031, q << 1 | (rest != 0));
+    return real_round((int)(a >> 52) - (int)(b >> 52) + 1030, q << 1 | (rest != 0));
 }
 
 static float real_to_float(real a)
@@ -234,53 +240,75 @@ static real fold8(local real *lane)
 /* The lane sum of the squares over 8 lanes; all items of the group get it. */
 static real sum_squares(global const float *x, uint n, local real *lane)
 {
-    uint item = get_local_id(0);
-    MEET;
-    if (item < 8) {
+    MEET_ROW;
+    for (uint l = get_local_id(0); l < 8; l += BN_GROUP) {
         real sum = real_of(0.0f);
-#pragma unroll 8
-        for (uint i = item; i < n; i += 8)
+        for (uint i = l; i < n; i += 8)
             sum = real_add(sum, real_of(x[i] * x[i]));
-        lane[item] = sum;
+        lane[l] = sum;
     }
-    MEET;
+    MEET_ROW;
     return fold8(lane);
 }
 
-/* Slot rmsnorm. y may be x. */
+/* Slot rmsnorm; nothing when w is NULL. y may be x. */
 static void norm_row(global float *y, global const float *x, global const float *w, uint n, float eps,
                      local real *lane)
 {
+    if (w == NULL) n = 0;
     float mean = real_to_float(real_div(sum_squares(x, n, lane), real_of((float)n)));
     float r = 1.0f / sqrt(mean + eps);
     for (uint i = get_local_id(0); i < n; i += BN_GROUP)
         y[i] = x[i] * r * w[i];
-    MEET;
+    MEET_ROW;
 }
 
-/* The maximum of what `width` neighbours in the group have, a power of two; and their sum. */
-static float group_max(float x, uint width, local float *all)
+/* The maximum and the sum of what the items of a team have, 16 neighbours; and of those of the group. */
+#define TEAM (BN_GROUP < 16 ? BN_GROUP : 16)
+
+static float team_max(float x, local float *all)
 {
     uint item = get_local_id(0);
-    for (uint reach = width / 2; reach > 0; reach /= 2) {
-        all[item] = x;
-        MEET;
-        float other = all[item ^ reach];
-        x = other > x ? other : x;
-        MEET;
-    }
+    MEET_ROW;
+    all[item] = x;
+    MEET_ROW;
+    for (uint i = item / TEAM * TEAM; i < item / TEAM * TEAM + TEAM; i++)
+        x = all[i] > x ? all[i] : x;
     return x;
 }
 
-static int group_sum(int x, uint width, local int *all)
+static float group_max(float x, local float *all)
+{
+    x = team_max(x, all);
+    MEET_ROW;
+    all[get_local_id(0)] = x;
+    MEET_ROW;
+    for (uint i = 0; i < BN_GROUP; i += TEAM)
+        x = all[i] > x ? all[i] : x;
+    return x;
+}
+
+static int team_sum(int x, local int *all)
 {
     uint item = get_local_id(0);
-    for (uint reach = width / 2; reach > 0; reach /= 2) {
-        all[item] = x;
-        MEET;
-        x += all[item ^ reach];
-        MEET;
-    }
+    MEET_ROW;
+    all[item] = x;
+    MEET_ROW;
+    x = 0;
+    for (uint i = item / TEAM * TEAM; i < item / TEAM * TEAM + TEAM; i++)
+        x += all[i];
+    return x;
+}
+
+static int group_sum(int x, local int *all)
+{
+    x = team_sum(x, all);
+    MEET_ROW;
+    all[get_local_id(0)] = x;
+    MEET_ROW;
+    x = 0;
+    for (uint i = 0; i < BN_GROUP; i += TEAM)
+        x += all[i];
     return x;
 }
 
@@ -303,19 +331,17 @@ static void softmax_row(global float *x, uint n, local real *lane, local float *
     float most = x[0];
     for (uint i = item; i < n; i += BN_GROUP)
         if (x[i] > most) most = x[i];
-    most = group_max(most, BN_GROUP, floats);
-    MEET;
+    most = group_max(most, floats);
     for (uint i = item; i < n; i += BN_GROUP)
         x[i] = exp_of(x[i] - most);
-    MEET;
-    if (item < 8) {
+    MEET_ROW;
+    for (uint l = item; l < 8; l += BN_GROUP) {
         real sum = real_of(0.0f);
-#pragma unroll 8
-        for (uint i = item; i < n; i += 8)
+        for (uint i = l; i < n; i += 8)
             sum = real_add(sum, real_of(x[i]));
-        lane[item] = sum;
+        lane[l] = sum;
     }
-    MEET;
+    MEET_ROW;
     const float factor = real_to_float(real_div(real_of(1.0f), fold8(lane)));
     for (uint i = item; i < n; i += BN_GROUP)
         x[i] *= factor;

@@ -165,24 +165,23 @@ kernel void ternary_gemv(global float *y, uint ldy, uint y_at, global const uint
     const size_t at = (size_t)act * padded;
     floats v = 0.0f;
     codes += tile * k + lane;
-    if (group == 0) {
-        ints t = 0;
-        sum_tokens(&t, 1, 0, codes, (global const int *)(high + at), 0, true, s, k / 64, n_slices);
+    ints t = 0;
+    sum_tokens(&t, 1, 0, codes, (global const int *)(high + at), 0, true, s, group == 0 ? k / 64 : 0,
+               n_slices);
 #if BN_VECTOR == 1
-        local int *parts = (local int *)terms;
-        parts[mine] = t;
-        MEET;
-        t = 0;
-        for (uint i = 0; s == 0 && i < n_slices; i++)
-            t += parts[i * ITEMS_OF_TILE + lane];
+    local int *parts = (local int *)terms;
+    parts[mine] = t;
+    MEET;
+    t = 0;
+    for (uint i = 0; i < n_slices; i++)
+        t += parts[i * ITEMS_OF_TILE + lane];
+    MEET;
 #endif
-        v = to_floats(t - total[act]);
-    }
+    if (group == 0) v = to_floats(t - total[act]);
     for (uint first = 0; first < n_groups; first += n_slices) {
         uint g = first + s;
         floats term = 0.0f, factor = 0.0f;
         if (g < n_groups) {
-            ints t;
             sum_group(&t, 1, 0, codes, bits, high + at, low + at, 0, g * (group / 64),
                       (g + 1) * (group / 64));
             term = to_floats(t - sum[at / 64 + g]);
