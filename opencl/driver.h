@@ -63,6 +63,7 @@ struct bn_cl_options {
     bool no_dot;        /* integer products by multiplications */
     bool scalar_rows;   /* a CPU as if it were a GPU: a row in a work-item, groups of 64 */
     bool no_cache;      /* neither read nor write the cache of compiled programs */
+    bool force_cache;   /* do, where the driver has one of its own */
     const char *source; /* in place of the embedded one: a planted fault */
 };
 

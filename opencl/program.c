@@ -41,6 +41,13 @@ static bool cache_path(char path[PATH_MAX], const struct bn_cl_device *d, const 
     return bn_file_user_path(path, PATH_MAX, "XDG_CACHE_HOME", ".cache", below);
 }
 
+/* PoCL compiles a kernel when it is first launched, for the size of its groups, and keeps that. For the binary of a program it
+ * would compile all kernels for any size, which takes a minute and serves no launch. */
+static bool driver_caches(const struct bn_cl_device *d)
+{
+    return strcmp(d->info.platform, "Portable Computing Language") == 0;
+}
+
 /* Builds what the cache has; false when it has nothing of use. */
 static bool build_cached(struct bn_cl_device *d, const char *path, const char *options)
 {
@@ -152,8 +159,8 @@ bn_status bn_cl_build(struct bn_cl_device *d, const struct bn_cl_options *o, bn_
     bn_sha256_update(&sha, options, strlen(options) + 1);
     bn_sha256_update(&sha, source, n);
     bn_sha256_take_hex(&sha, d->info.program);
-    bool cached = !o->no_cache && cache_path(path, d, "");
-    d->may_cache = cached;
+    d->may_cache = !o->no_cache && cache_path(path, d, "");
+    bool cached = d->may_cache && (o->force_cache || !driver_caches(d));
     d->was_cached = cached && build_cached(d, path, options);
     if (d->was_cached) return BN_OK;
     d->program = d->api->CreateProgramWithSource(d->context, 1, &source, &n, &code);
