@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Holds the kernels of a device against the reference in plain C: each on inputs made from a seed, all bytes of all of
- * its buffers afterwards. One table of cases is the test of a device that is opened; the tests have larger ones.
+ * its buffers afterwards. One table of cases is for devices that are opened; the tests have more of them.
  */
 #ifndef BN_OPENCL_CHECK_H
 #define BN_OPENCL_CHECK_H
@@ -19,8 +19,8 @@ enum bn_cl_values {
     BN_CL_N_VALUES
 };
 
-/* A kernel with the shape of its inputs. What a member means for a kernel is said where opencl/check.c makes its
- * arguments; 0 is "none". */
+/* A kernel with the shape of its inputs. What a member means for a kernel is said where opencl/check_kernels.c makes its
+ * arguments. */
 struct bn_cl_case {
     const char *operation; /* for people */
     enum bn_cl_kernel kernel;
@@ -39,10 +39,12 @@ enum {
     BN_CL_WITH_ADD_NORM = 4,
     BN_CL_WITH_NORM = 8, /* also of heads */
     BN_CL_WITH_SIGNS = 16,
-    BN_CL_WITH_EXPERTS = 32,
-    BN_CL_WITH_GATE = 64,
-    BN_CL_WITH_NEOX = 128,
-    BN_CL_WITH_ROPE_NORM = 256,
+    BN_CL_WITH_LIMIT = 32,
+    BN_CL_WITH_EXPERTS = 64, /* ternary_gemv */
+    BN_CL_WITH_GATE = 128,   /* attn_values */
+    BN_CL_WITH_NEOX = 256,   /* rope_store */
+    BN_CL_WITH_ROPE_NORM = 512,
+    BN_CL_WITH_GROUPS = 1024, /* heads of recurrent layers: those with the same key are neighbours */
 };
 
 /* Runs one case. BN_ERR_INTEGRITY names the operation, and the first value that is wrong. */

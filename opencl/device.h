@@ -42,7 +42,8 @@ struct bn_cl_layer {
     cl_mem attn_norm, ffn_norm, post_attn_norm, post_ffn_norm, q_norm, k_norm;
     struct bn_cl_linear in[BN_CL_PARTS], o, gate_up[2], down;
     size_t n_in, n_gate_up; /* how many of them there are */
-    cl_mem alpha_beta, conv, rate, bias, head_norm; /* of a recurrent layer, which has mix and z in place of q, k and v */
+    cl_mem alpha_beta, conv, rate, bias,
+        head_norm; /* of a recurrent layer, which has mix and z in place of q, k and v */
     cl_mem router;
 };
 
@@ -58,8 +59,6 @@ struct bn_device {
 
 /* Uploads the weights. Nothing is uploaded when they do not fit. Defined in weights.c. */
 BN_MUST_CHECK bn_status bn_cl_upload(struct bn_device *d, bn_error *err);
-/* BN_ERR_UNSUPPORTED names what the model needs and the kernels do not have. */
-BN_MUST_CHECK bn_status bn_cl_check_model(const struct bn_model *m, bn_error *err);
 
 /* ---- a session ---- */
 

@@ -228,9 +228,9 @@ bn_status bn_cl_find(struct bn_cl_device *out, size_t n, size_t *n_found, bn_err
         return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "no OpenCL device on this machine"), err,
                        INSTALL_DRIVER);
     if (n >= *n_found)
-        return bn_hint(
-            bn_fail(err, BN_ERR_NOT_FOUND, "there is no device opencl:%zu, only %zu of them", n, *n_found),
-            err, "bn run devices lists them");
+        return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "there is no device opencl:%zu; this machine has %zu",
+                               n, *n_found),
+                       err, "bn run devices lists them");
     return BN_OK;
 }
 

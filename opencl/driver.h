@@ -63,6 +63,7 @@ struct bn_cl_options {
     bool no_dot;        /* integer products by multiplications */
     bool scalar_rows;   /* a CPU as if it were a GPU: a row in a work-item, groups of 64 */
     bool no_cache;      /* neither read nor write the cache of compiled programs */
+    bool force_cache;   /* do, where the driver has one of its own */
     const char *source; /* in place of the embedded one: a planted fault */
 };
 
@@ -78,9 +79,11 @@ struct bn_cl_device {
     cl_program program;
     bn_device_info info; /* program is filled by bn_cl_open */
     bool is_cpu;         /* vectors of 16 rows in a work-item: see kernels/opencl/common.cl */
-    bool was_cached;     /* the program came from the cache of compiled programs */
+    bool may_cache;      /* the cache of compiled programs is used, */
+    bool was_cached;     /* and has the program */
     enum bn_cl_dot dot;
-    size_t group_size; /* work-items of kernels with a group for each row: 16 to 256, a power of two; 1 on CPUs */
+    size_t
+        group_size; /* work-items of kernels with a group for each row: 16 to 256, a power of two; 1 on CPUs */
     _Atomic uint64_t bytes, n_buffers; /* allocated, and how many */
 };
 
@@ -89,6 +92,10 @@ BN_MUST_CHECK bn_status bn_cl_find(struct bn_cl_device *out, size_t n, size_t *n
 /* The program of a device that has a context, from the cache or from the source; fills info.program. program.c */
 BN_MUST_CHECK bn_status bn_cl_build(struct bn_cl_device *device, const struct bn_cl_options *options,
                                     bn_error *err);
+
+/* Whether this user's cache remembers that the program passed the tests of this version on this device; makes it do so. */
+bool bn_cl_is_checked(const struct bn_cl_device *device);
+void bn_cl_keep_checked(const struct bn_cl_device *device);
 
 /* The same with context and program. BN_ERR_NOT_FOUND: there is no such device; BN_ERR_UNSUPPORTED: what it lacks, or what
  * its compiler says of the kernels. */

@@ -21,9 +21,9 @@ static void choose(const struct bn_cl_pass *p)
 static void sum(const struct bn_cl_pass *p)
 {
     struct bn_device_session *d = p->d;
-    const struct bn_cl_arg args[] = {BN_CL_MEM(d->y),       BN_CL_U32(d->ld_y),
-                                     BN_CL_MEM(d->parts),   BN_CL_U32(d->ld_y),
-                                     BN_CL_MEM(d->weights), BN_CL_U32(p->hp->experts.n_used),
+    const struct bn_cl_arg args[] = {BN_CL_MEM(d->y),         BN_CL_U32(d->ld_y),
+                                     BN_CL_MEM(d->parts),     BN_CL_U32(d->ld_y),
+                                     BN_CL_MEM(d->weights),   BN_CL_U32(p->hp->experts.n_used),
                                      BN_CL_U32(p->hp->n_embd)};
     const size_t local[2] = {64, 1}, global[2] = {bn_cl_round_up(p->hp->n_embd, 64), p->n};
     bn_cl_run(p->q, BN_CL_sum_experts, global, local, args, BN_ARRAY_LEN(args),

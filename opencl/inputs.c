@@ -18,8 +18,8 @@ void bn_cl_trace_pieces(const struct bn_cl_pass *p, const char *op, int32_t laye
     if (rows == NULL) return;
     for (size_t j = 0; j < p->n; j++)
         for (size_t i = 0; i < n_pieces; i++)
-            bn_cl_read(p->q, rows + (j * n_pieces + i) * cols, from, (at + j * ld + i * stride) * sizeof *rows,
-                       cols * sizeof *rows);
+            bn_cl_read(p->q, rows + (j * n_pieces + i) * cols, from,
+                       (at + j * ld + i * stride) * sizeof *rows, cols * sizeof *rows);
     if (bn_cl_finish(p->q, NULL) == BN_OK)
         bn_trace_sequences(p->s, op, layer, rows, p->rows, NULL, p->n, n_pieces * cols);
 }
@@ -175,8 +175,8 @@ struct product {
     size_t ldy, at, rows, shared, n;
 };
 
-static void launch_product(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, const struct product *w,
-                           struct bn_cl_work work)
+static void launch_product(const struct bn_cl_pass *p, const struct bn_cl_linear *lin,
+                           const struct product *w, struct bn_cl_work work)
 {
     struct bn_device_session *d = p->d;
     const struct bn_cl_device *cl = d->device->cl;
@@ -208,7 +208,8 @@ static void launch_product(const struct bn_cl_pass *p, const struct bn_cl_linear
     }
     const size_t across = cl->is_cpu ? 1 : gemv ? 16 : 8, tokens = gemv ? 1 : across * BN_CL_TOKENS;
     const size_t local[2] = {BN_TILE_ROWS / rows_each, across},
-                 global[2] = {bn_cl_round_up(w->rows, BN_TILE_ROWS) / rows_each, (w->n + tokens - 1) / tokens * across};
+                 global[2] = {bn_cl_round_up(w->rows, BN_TILE_ROWS) / rows_each,
+                              (w->n + tokens - 1) / tokens * across};
     bn_cl_run(p->q, gemv ? BN_CL_ternary_gemv : BN_CL_ternary_gemm, global, local, args, n_args, work);
 }
 
@@ -231,22 +232,22 @@ void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linea
     enum bn_kernel slot = p->n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
     size_t n = p->n * p->hp->experts.n_used;
     if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, lin->part[0], slot);
-    launch_product(p, lin,
-                   &(struct product){.y = y,
-                                     .ldy = ldy,
-                                     .at = at,
-                                     .experts = p->d->experts,
-                                     .rows = rows_each,
-                                     .shared = shared,
-                                     .n = n},
-                   (struct bn_cl_work){slot, lin->n_bytes / p->hp->experts.n * n,
-                                       (uint64_t)rows_each * lin->width * n});
+    launch_product(
+        p, lin,
+        &(struct product){.y = y,
+                          .ldy = ldy,
+                          .at = at,
+                          .experts = p->d->experts,
+                          .rows = rows_each,
+                          .shared = shared,
+                          .n = n},
+        (struct bn_cl_work){slot, lin->n_bytes / p->hp->experts.n * n, (uint64_t)rows_each * lin->width * n});
 }
 
 void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, size_t rows, size_t k, cl_mem x,
                            size_t ldx, cl_mem y, size_t ldy, size_t n)
 {
-    size_t rows_each = p->group / 16, each = f16 ? sizeof(cl_half) : sizeof(float);
+    size_t rows_each = p->group > 16 ? p->group / 16 : 1, each = f16 ? sizeof(cl_half) : sizeof(float);
     const struct bn_cl_arg args[] = {BN_CL_MEM(y), BN_CL_U32(ldy), BN_CL_MEM(w),   BN_CL_U32(rows),
                                      BN_CL_U32(k), BN_CL_MEM(x),   BN_CL_U32(ldx), BN_CL_U32(n)};
     const size_t local[2] = {16, rows_each}, global[2] = {16, bn_cl_round_up(rows, rows_each)};

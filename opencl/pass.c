@@ -100,12 +100,21 @@ static void attend(const struct bn_cl_pass *p, uint32_t layer, size_t first, siz
                                        BN_CL_U32(first)};
     const struct bn_cl_arg softmax[] = {BN_CL_MEM(d->scores),  BN_CL_U32(d->ld_scores), BN_CL_MEM(d->rows),
                                         BN_CL_U32(hp->n_head), BN_CL_U32(window),       BN_CL_U32(first)};
-    const struct bn_cl_arg values[] = {
-        BN_CL_MEM(d->att),       BN_CL_U32(d->ld_att),  BN_CL_MEM(d->scores),
-        BN_CL_U32(d->ld_scores), BN_CL_MEM(d->rows),    BN_CL_MEM(d->caches.buffer[1]),
-        BN_CL_U32(nth),          BN_CL_U32(hp->n_head), BN_CL_U32(hp->n_head_kv),
-        BN_CL_U32(head),         BN_CL_U32(window),     BN_CL_U32(first),
-        BN_CL_MEM(hp->gated_heads ? d->in : NULL), BN_CL_U32(d->ld_in), BN_CL_U32(d->q_stride)};
+    const struct bn_cl_arg values[] = {BN_CL_MEM(d->att),
+                                       BN_CL_U32(d->ld_att),
+                                       BN_CL_MEM(d->scores),
+                                       BN_CL_U32(d->ld_scores),
+                                       BN_CL_MEM(d->rows),
+                                       BN_CL_MEM(d->caches.buffer[1]),
+                                       BN_CL_U32(nth),
+                                       BN_CL_U32(hp->n_head),
+                                       BN_CL_U32(hp->n_head_kv),
+                                       BN_CL_U32(head),
+                                       BN_CL_U32(window),
+                                       BN_CL_U32(first),
+                                       BN_CL_MEM(hp->gated_heads ? d->in : NULL),
+                                       BN_CL_U32(d->ld_in),
+                                       BN_CL_U32(d->q_stride)};
     size_t items = p->group < 64 ? p->group : 64;
     const size_t local[2] = {items, 1}, of_rows[2] = {p->group, 1};
     const size_t positions[2] = {bn_cl_round_up(most, items), queries}, rows[2] = {queries * p->group, 1},
@@ -188,7 +197,8 @@ static void head(const struct bn_cl_pass *p, size_t n)
     } else {
         bool f16 = h->type == BN_TYPE_F16;
         enum bn_kernel slot = f16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM;
-        bn_cl_multiply_floats(p, device->head, f16, h->rows, h->k, d->hidden, h->k, d->logits, d->ld_logits, n);
+        bn_cl_multiply_floats(p, device->head, f16, h->rows, h->k, d->hidden, h->k, d->logits, d->ld_logits,
+                              n);
         if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, h, slot);
     }
     const struct bn_cl_arg check[] = {BN_CL_MEM(d->logits), BN_CL_U32(d->ld_logits), BN_CL_U32(h->rows),

@@ -68,8 +68,8 @@ void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, 
 void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
                             size_t at, size_t rows_each, size_t shared);
 /* y = W x for n rows of x and a matrix of binary16 or binary32. */
-void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, size_t rows, size_t k, cl_mem x, size_t ldx,
-                           cl_mem y, size_t ldy, size_t n);
+void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, size_t rows, size_t k, cl_mem x,
+                           size_t ldx, cl_mem y, size_t ldy, size_t n);
 /* n_lin matrices, one after the other, of the same rows before their own norms. ops: the names of their parts. */
 void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t n_lin, struct bn_cl_inputs in,
                    cl_mem y, size_t ldy, const char *norm_op, const char *const *in_ops,

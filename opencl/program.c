@@ -20,23 +20,32 @@
 #include "base/mem.h"
 
 #define CACHE_MAGIC "bn-opencl-program/1 "
+#define CHECKED ".checked"
 #define MAX_PROGRAM ((size_t)64 << 20)
 
 /* ---- the cache ---- */
 
-static bool cache_path(char path[PATH_MAX], const struct bn_cl_device *d)
+/* Of the program, or of a mark that says more of it. */
+static bool cache_path(char path[PATH_MAX], const struct bn_cl_device *d, const char *mark)
 {
     const bn_device_info *info = &d->info;
     const char *parts[] = {info->platform, info->name,    info->vendor,
                            info->driver,   info->version, info->program};
     struct bn_sha256 sha;
-    char hex[BN_SHA256_HEX], below[BN_SHA256_HEX + 16];
+    char hex[BN_SHA256_HEX], below[BN_SHA256_HEX + 32];
     bn_sha256_begin(&sha);
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
         bn_sha256_update(&sha, parts[i], strlen(parts[i]) + 1);
     bn_sha256_take_hex(&sha, hex);
-    snprintf(below, sizeof below, "bn/opencl/%s", hex);
+    snprintf(below, sizeof below, "bn/opencl/%s%s", hex, mark);
     return bn_file_user_path(path, PATH_MAX, "XDG_CACHE_HOME", ".cache", below);
+}
+
+/* PoCL compiles a kernel when it is first launched, for the size of its groups, and keeps that. For the binary of a program it
+ * would compile all kernels for any size, which takes a minute and serves no launch. */
+static bool driver_caches(const struct bn_cl_device *d)
+{
+    return strcmp(d->info.platform, "Portable Computing Language") == 0;
 }
 
 /* Builds what the cache has; false when it has nothing of use. */
@@ -81,6 +90,27 @@ static void keep(const struct bn_cl_device *d, const char *path)
             (void)!bn_file_write_parts(path, parts, BN_ARRAY_LEN(parts), NULL);
     }
     bn_free(code);
+}
+
+/* The mark has the version that tested the program: another one may know more. */
+bool bn_cl_is_checked(const struct bn_cl_device *d)
+{
+    char path[PATH_MAX];
+    struct bn_buf file = {.max = 64};
+    bool is = d->may_cache && cache_path(path, d, CHECKED) &&
+              bn_file_read_own(AT_FDCWD, path, &file, NULL) == BN_OK && file.len == strlen(bn_version()) &&
+              memcmp(file.data, bn_version(), file.len) == 0;
+    bn_buf_release(&file);
+    return is;
+}
+
+void bn_cl_keep_checked(const struct bn_cl_device *d)
+{
+    char path[PATH_MAX];
+    const struct bn_file_part part = {bn_version(), strlen(bn_version())};
+    if (!d->may_cache || !cache_path(path, d, CHECKED)) return;
+    (void)unlink(path); /* a link would be followed */
+    if (bn_file_make_folders(path, NULL) == BN_OK) (void)!bn_file_write_parts(path, &part, 1, NULL);
 }
 
 /* ---- building ---- */
@@ -129,7 +159,8 @@ bn_status bn_cl_build(struct bn_cl_device *d, const struct bn_cl_options *o, bn_
     bn_sha256_update(&sha, options, strlen(options) + 1);
     bn_sha256_update(&sha, source, n);
     bn_sha256_take_hex(&sha, d->info.program);
-    bool cached = !o->no_cache && cache_path(path, d);
+    d->may_cache = !o->no_cache && cache_path(path, d, "");
+    bool cached = d->may_cache && (o->force_cache || !driver_caches(d));
     d->was_cached = cached && build_cached(d, path, options);
     if (d->was_cached) return BN_OK;
     d->program = d->api->CreateProgramWithSource(d->context, 1, &source, &n, &code);

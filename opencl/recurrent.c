@@ -10,7 +10,8 @@
 #define COLUMNS 64u /* work-items of a group that have a column each */
 
 struct shape {
-    size_t taps, width, d, n_keys, n_heads, state; /* state: where that of the layer begins in that of a sequence */
+    size_t taps, width, d, n_keys, n_heads,
+        state; /* state: where that of the layer begins in that of a sequence */
 };
 
 static struct shape shape_of(const struct bn_cl_pass *p, uint32_t n)
@@ -48,14 +49,14 @@ static void convolve(const struct bn_cl_pass *p, const struct bn_cl_layer *l, co
 {
     struct bn_device_session *d = p->d;
     cl_mem states = d->states.buffer[0];
-    const struct bn_cl_arg args[] = {BN_CL_MEM(d->conv),    BN_CL_U32(at->width), BN_CL_MEM(d->in),
-                                     BN_CL_U32(d->ld_in),   BN_CL_MEM(l->conv),   BN_CL_MEM(d->rows),
-                                     BN_CL_MEM(states),     BN_CL_U32(at->state), BN_CL_U32(at->taps),
+    const struct bn_cl_arg args[] = {BN_CL_MEM(d->conv),  BN_CL_U32(at->width), BN_CL_MEM(d->in),
+                                     BN_CL_U32(d->ld_in), BN_CL_MEM(l->conv),   BN_CL_MEM(d->rows),
+                                     BN_CL_MEM(states),   BN_CL_U32(at->state), BN_CL_U32(at->taps),
                                      BN_CL_U32(at->width)};
     run_columns(p, BN_CL_convolve, at->width, p->n, args, BN_ARRAY_LEN(args), BN_KERNEL_CONV_SILU, 0,
                 (uint64_t)p->n * at->width * at->taps);
-    const struct bn_cl_arg keep[] = {BN_CL_MEM(states),     BN_CL_MEM(d->in),     BN_CL_U32(d->ld_in),
-                                     BN_CL_MEM(d->rows),    BN_CL_U32(at->state), BN_CL_U32(at->taps),
+    const struct bn_cl_arg keep[] = {BN_CL_MEM(states),   BN_CL_MEM(d->in),     BN_CL_U32(d->ld_in),
+                                     BN_CL_MEM(d->rows),  BN_CL_U32(at->state), BN_CL_U32(at->taps),
                                      BN_CL_U32(at->width)};
     run_columns(p, BN_CL_keep_rows, at->width, p->n, keep, BN_ARRAY_LEN(keep), BN_KERNEL_COUNT, 0, 0);
 }
@@ -98,16 +99,11 @@ static void gate_heads(const struct bn_cl_pass *p, const struct bn_cl_layer *l, 
 {
     struct bn_device_session *d = p->d;
     uint64_t elements = (uint64_t)p->n * at->n_heads * at->d;
-    const struct bn_cl_arg args[] = {BN_CL_MEM(d->att),
-                                     BN_CL_U32(d->ld_att),
-                                     BN_CL_MEM(d->in),
-                                     BN_CL_U32(d->ld_in),
-                                     BN_CL_U32(l->in[0].at[1]),
-                                     BN_CL_MEM(l->head_norm),
-                                     BN_CL_U32(at->d),
-                                     BN_CL_U32(at->n_heads),
-                                     BN_CL_U32(at->n_keys),
-                                     BN_CL_U32(layer->recurrent.grouped),
+    const struct bn_cl_arg args[] = {BN_CL_MEM(d->att),         BN_CL_U32(d->ld_att),
+                                     BN_CL_MEM(d->in),          BN_CL_U32(d->ld_in),
+                                     BN_CL_U32(l->in[0].at[1]), BN_CL_MEM(l->head_norm),
+                                     BN_CL_U32(at->d),          BN_CL_U32(at->n_heads),
+                                     BN_CL_U32(at->n_keys),     BN_CL_U32(layer->recurrent.grouped),
                                      BN_CL_F32(p->hp->rms_eps)};
     const size_t local[2] = {p->group, 1}, global[2] = {p->n * at->n_heads * p->group, 1};
     bn_cl_count(p, BN_KERNEL_RMSNORM, elements);

@@ -121,29 +121,30 @@ static bn_status take_rows(struct bn_device_session *s, bn_error *err)
     const struct {
         cl_mem *buffer;
         size_t n, each;
-    } ROWS[] = {{&s->x, hp->n_embd, sizeof(float)},
-                {&s->norm, s->ld_norm, sizeof(float)},
-                {&s->norm_in, hp->input_norms ? s->ld_norm : 0, sizeof(float)},
-                {&s->rotated, s->device->model->hadamard.block != 0 ? s->per_row * s->ld_norm : 0, sizeof(float)},
-                {&s->in, s->ld_in, sizeof(float)},
-                {&s->att, s->ld_att, sizeof(float)},
-                {&s->conv, mixed, sizeof(float)},
-                {&s->gates, gates, sizeof(float)},
-                {&s->router, hp->experts.n, sizeof(float)},
-                {&s->experts, pairs, sizeof(cl_uint)},
-                {&s->weights, pairs, sizeof(float)},
-                {&s->parts, pairs * s->ld_y, sizeof(float)},
-                {&s->gate_up, s->per_row * s->ld_gate_up, sizeof(float)},
-                {&s->y, s->ld_y, sizeof(float)},
-                {&s->hidden, hp->n_embd, sizeof(float)},
-                {&s->high, s->per_row * s->padded, 1},
-                {&s->low, s->per_row * s->padded, 1},
-                {&s->step, s->per_row * groups, sizeof(float)},
-                {&s->sum, s->per_row * groups, sizeof(int32_t)},
-                {&s->scale, s->per_row, sizeof(float)},
-                {&s->total, s->per_row, sizeof(int32_t)},
-                {&s->rows, 1, sizeof(struct bn_cl_row)},
-                {&s->wanted, 1, sizeof(uint32_t)}};
+    } ROWS[] = {
+        {&s->x, hp->n_embd, sizeof(float)},
+        {&s->norm, s->ld_norm, sizeof(float)},
+        {&s->norm_in, hp->input_norms ? s->ld_norm : 0, sizeof(float)},
+        {&s->rotated, s->device->model->hadamard.block != 0 ? s->per_row * s->ld_norm : 0, sizeof(float)},
+        {&s->in, s->ld_in, sizeof(float)},
+        {&s->att, s->ld_att, sizeof(float)},
+        {&s->conv, mixed, sizeof(float)},
+        {&s->gates, gates, sizeof(float)},
+        {&s->router, hp->experts.n, sizeof(float)},
+        {&s->experts, pairs, sizeof(cl_uint)},
+        {&s->weights, pairs, sizeof(float)},
+        {&s->parts, pairs * s->ld_y, sizeof(float)},
+        {&s->gate_up, s->per_row * s->ld_gate_up, sizeof(float)},
+        {&s->y, s->ld_y, sizeof(float)},
+        {&s->hidden, hp->n_embd, sizeof(float)},
+        {&s->high, s->per_row * s->padded, 1},
+        {&s->low, s->per_row * s->padded, 1},
+        {&s->step, s->per_row * groups, sizeof(float)},
+        {&s->sum, s->per_row * groups, sizeof(int32_t)},
+        {&s->scale, s->per_row, sizeof(float)},
+        {&s->total, s->per_row, sizeof(int32_t)},
+        {&s->rows, 1, sizeof(struct bn_cl_row)},
+        {&s->wanted, 1, sizeof(uint32_t)}};
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
         if (ROWS[i].n != 0) BN_TRY(take(s, ROWS[i].buffer, n * ROWS[i].n, ROWS[i].each, err));
     BN_TRY(take(s, &s->logits, BN_CL_LOGITS * s->ld_logits, sizeof(float), err));

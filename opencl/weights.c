@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "model/weights.h"
+#include "opencl/check.h"
 #include "opencl/device.h"
 
 #define STAGE_BYTES ((size_t)8 << 20) /* of weights that are uploaded at once */
@@ -258,7 +259,6 @@ static bn_status check_room(const struct bn_device *d, bn_error *err)
                    (double)info->max_alloc / 0x1p20);
 }
 
-
 bn_status bn_cl_upload(struct bn_device *d, bn_error *err)
 {
     const struct bn_model *m = d->model;
@@ -294,6 +294,7 @@ static bn_status open_at(struct bn_device **out, const struct bn_model *model, s
     d->model = model;
     bn_status status = bn_cl_open(&d->cl, n, NULL, err);
     d->buffers.device = d->cl;
+    if (status == BN_OK) status = bn_cl_check(d->cl, err);
     if (status == BN_OK) status = bn_cl_queue_open(&d->queue, d->cl, err);
     if (status == BN_OK) status = bn_cl_upload(d, err);
     if (status != BN_OK) {
@@ -322,11 +323,10 @@ bn_status bn_device_open(struct bn_device **out, const struct bn_model *model, c
     size_t n;
     *out = NULL;
     if (strcmp(selector, "auto") == 0) {
-        if (bn_cl_check_model(model, NULL) == BN_OK) open_any(out, model);
+        open_any(out, model);
         return BN_OK;
     }
     BN_TRY(number_of(selector, &n, err));
-    BN_TRY(bn_cl_check_model(model, err));
     return open_at(out, model, n, err);
 }
 

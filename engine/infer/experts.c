@@ -28,8 +28,7 @@ static void multiply_router(const struct pass *p, const struct bn_layer *l, cons
     stage_end(p, brick, BN_KERNEL_F32_GEMM, (to - from) * k * sizeof(float), shape(to - from, k, p->n));
 }
 
-/* Chosen experts lose their probability, so that the next one is found. */
-static void choose(const struct bn_experts *experts, float *p, uint32_t *chosen, float *weights)
+void bn_choose_experts(const struct bn_experts *experts, float *p, uint32_t *chosen, float *weights)
 {
     for (uint32_t i = 0; i < experts->n_used; i++) {
         uint32_t best = 0, at = i;
@@ -68,7 +67,7 @@ static void choose_experts(const struct pass *p)
         float *row = s->probabilities + (own + j) * experts->n;
         memcpy(row, s->router + j * experts->n, experts->n * sizeof *row);
         p->kernels->softmax(row, experts->n);
-        choose(experts, row, s->pair_experts + (own + j) * k, s->pair_weights + (own + j) * k);
+        bn_choose_experts(experts, row, s->pair_experts + (own + j) * k, s->pair_weights + (own + j) * k);
     }
     stage_end(p, brick, BN_KERNEL_SOFTMAX, 0,
               shape(p->n > 1 || p->thread == 0 ? to - from : 0, experts->n, 1));

@@ -240,4 +240,13 @@ void bn_layer_ffn(const struct pass *p, uint32_t n);
 /* The second half of a layer with experts. */
 void bn_layer_experts(const struct pass *p, uint32_t n);
 
+/* ---- arithmetic of layers that is in no slot of kernels.h ---- */
+
+/* log(1 + e), 0 <= e <= 1: 2 atanh(e / (2 + e)) by its series, whose next term is below 2e-11. */
+double bn_log_1_plus(double e);
+/* x / max(|x|, eps) * factor: squares in binary32, their lane sum in binary64 over 8 lanes as in rmsnorm. */
+void bn_normalise(float *x, size_t n, float eps, float factor);
+/* n_used experts by their probabilities p, ascending, and their weights. Those chosen lose their probability. */
+void bn_choose_experts(const struct bn_experts *experts, float *p, uint32_t *chosen, float *weights);
+
 #endif

@@ -48,8 +48,7 @@ static void multiply_gates(const struct pass *p, const struct bn_recurrent *r, c
     kernel_end(p, BN_KERNEL_F32_GEMM, 2 * (to - from) * k * sizeof(float), shape(2 * (to - from), k, p->n));
 }
 
-/* log(1 + e), 0 <= e <= 1: 2 atanh(e / (2 + e)) by its series, whose next term is below 2e-11. */
-static double log_1_plus(double e)
+double bn_log_1_plus(double e)
 {
     double s = e / (2.0 + e), z = s * s, sum = 0.0;
     for (int n = 19; n > 0; n -= 2)
@@ -71,7 +70,7 @@ static void make_gates(const struct pass *p, const struct bn_recurrent *r)
         }
         p->kernels->exp(e, e, n);
         for (size_t c = 0; c < n; c++) {
-            float softplus = (float)((double)(x[c] > 0.0f ? x[c] : 0.0f) + log_1_plus((double)e[c]));
+            float softplus = (float)((double)(x[c] > 0.0f ? x[c] : 0.0f) + bn_log_1_plus((double)e[c]));
             x[c] = r->a[(i + c) % n_heads] * softplus;
             e[c] = -beta[i + c];
         }
@@ -162,8 +161,7 @@ static void convolve(const struct pass *p, const struct bn_layer *l)
 
 /* ---- heads ---- */
 
-/* x / max(|x|, eps) * factor: squares in binary32, their lane sum in binary64 over 8 lanes as in rmsnorm. */
-static void normalise(float *x, size_t n, float eps, float factor)
+void bn_normalise(float *x, size_t n, float eps, float factor)
 {
     double lane[8] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -188,7 +186,7 @@ static void normalise_heads(const struct pass *p)
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_RMS_NORM);
     for (size_t i = from; i < to; i++) {
         size_t head = i % (2 * n_keys);
-        normalise(p->s->conv + i / (2 * n_keys) * bn_hparams_mixed(hp) + head * d, d, hp->rms_eps,
+        bn_normalise(p->s->conv + i / (2 * n_keys) * bn_hparams_mixed(hp) + head * d, d, hp->rms_eps,
                   head < n_keys ? of_q : 1.0f);
     }
     brick_end(brick, (to - from) * d);

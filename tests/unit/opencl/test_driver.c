@@ -13,15 +13,16 @@
 #include "tests/unit/folder.h"
 
 /* Each kernel of the program: adds to a number, by an argument of each kind. */
-#define ADDER(name)                                                                                                   \
-    "kernel void " #name "(global uint *out, uint n, float x, global uint *none, local uint *room) {\n"               \
-    "    size_t i = get_local_id(0);\n"                                                                               \
-    "    room[i] = n; barrier(CLK_LOCAL_MEM_FENCE);\n"                                                                \
-    "    out[get_global_id(0) + 32 * get_global_id(1)] += room[get_local_size(0) - 1 - i] + (uint)x + (none != 0);\n" \
-    "}\n"
-static const char ADDERS[] = BN_CL_KERNELS(ADDER);
+#define ADD_ARGS "(global uint *out, uint n, float x, global uint *none, local uint *room) {\n"
+#define ADDER(name) "kernel void " #name ADD_ARGS "add(out, n, x, none, room); }\n"
+static const char ADDERS[] =
+    "void add" ADD_ARGS "    size_t i = get_local_id(0);\n"
+    "    room[i] = n; barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    out[get_global_id(0) + 32 * get_global_id(1)] += room[get_local_size(0) - 1 - i] + (uint)x + (none != 0);\n"
+    "}\n" BN_CL_KERNELS(ADDER);
 
-static const struct bn_cl_options PLAIN = {.source = ADDERS}, NO_CACHE = {.source = ADDERS, .no_cache = true};
+static const struct bn_cl_options PLAIN = {.source = ADDERS, .force_cache = true},
+                                  NO_CACHE = {.source = ADDERS, .no_cache = true};
 static size_t n_devices;
 
 static int begin(void **state)
@@ -68,7 +69,7 @@ TEST(test_a_number_that_is_too_large)
     char what[64];
     if (n_devices == 0) skip();
     refused(bn_cl_open(&device, n_devices, &PLAIN, &err), BN_ERR_NOT_FOUND);
-    snprintf(what, sizeof what, "no device opencl:%zu, only %zu", n_devices, n_devices);
+    snprintf(what, sizeof what, "no device opencl:%zu; this machine has %zu", n_devices, n_devices);
     assert_has(err.msg, what);
     assert_null(device);
 }
