@@ -42,6 +42,9 @@ struct bn_cl_layer {
     cl_mem attn_norm, ffn_norm, post_attn_norm, post_ffn_norm, q_norm, k_norm;
     struct bn_cl_linear in[BN_CL_PARTS], o, gate_up[2], down;
     size_t n_in, n_gate_up; /* how many of them there are */
+    cl_mem alpha_beta, conv, rate, bias,
+        head_norm; /* of a recurrent layer, which has mix and z in place of q, k and v */
+    cl_mem router;
 };
 
 struct bn_device {
@@ -56,8 +59,6 @@ struct bn_device {
 
 /* Uploads the weights. Nothing is uploaded when they do not fit. Defined in weights.c. */
 BN_MUST_CHECK bn_status bn_cl_upload(struct bn_device *d, bn_error *err);
-/* BN_ERR_UNSUPPORTED names what the model needs and the kernels do not have. */
-BN_MUST_CHECK bn_status bn_cl_check_model(const struct bn_model *m, bn_error *err);
 
 /* ---- a session ---- */
 
@@ -89,6 +90,10 @@ struct bn_device_session {
 
     /* Rows of the batch. in: q, k and v; ld_x: values between rows. */
     cl_mem x, norm, norm_in, rotated, in, att, gate_up, y, hidden, logits;
+    cl_mem conv, gates;                     /* of recurrent layers */
+    cl_mem router, experts, weights, parts; /* of layers with experts: what a pair makes is in parts */
+    size_t per_row, most_pairs;             /* pairs of a token, or 1; of a batch */
+    cl_uint *host_experts;                  /* of the pairs, for each layer */
     size_t ld_in, ld_att, ld_gate_up, ld_y, ld_norm, ld_logits;
     size_t k_at, v_at, q_stride, up_at;        /* columns of in and of gate_up; values between heads of q */
     cl_mem high, low, step, sum, scale, total; /* the inputs of linear layers */

@@ -11,15 +11,23 @@
 #include "opencl/pass.h"
 
 /* Calls the trace with n rows of some columns of a buffer, ld apart. */
-void bn_cl_trace(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at, size_t ld,
-                 size_t cols)
+void bn_cl_trace_pieces(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at,
+                        size_t ld, size_t n_pieces, size_t stride, size_t cols)
 {
     float *rows = p->d->traced;
     if (rows == NULL) return;
     for (size_t j = 0; j < p->n; j++)
-        bn_cl_read(p->q, rows + j * cols, from, (at + j * ld) * sizeof *rows, cols * sizeof *rows);
+        for (size_t i = 0; i < n_pieces; i++)
+            bn_cl_read(p->q, rows + (j * n_pieces + i) * cols, from,
+                       (at + j * ld + i * stride) * sizeof *rows, cols * sizeof *rows);
     if (bn_cl_finish(p->q, NULL) == BN_OK)
-        bn_trace_sequences(p->s, op, layer, rows, p->rows, NULL, p->n, cols);
+        bn_trace_sequences(p->s, op, layer, rows, p->rows, NULL, p->n, n_pieces * cols);
+}
+
+void bn_cl_trace(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at, size_t ld,
+                 size_t cols)
+{
+    bn_cl_trace_pieces(p, op, layer, from, at, ld, 1, 0, cols);
 }
 
 /* ---- inputs of linear layers ---- */
@@ -161,52 +169,91 @@ void bn_cl_add_residual(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops,
 /* ---- products ---- */
 
 /* y = W act for n rows of activations; the outputs of its parts begin at column `at`. */
-void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
-                    size_t at, size_t n)
+/* Rows of W, of one expert where there are some, times n rows of activations. */
+struct product {
+    cl_mem y, experts; /* experts: of each row; NULL: none */
+    size_t ldy, at, rows, shared, n;
+};
+
+static void launch_product(const struct bn_cl_pass *p, const struct bn_cl_linear *lin,
+                           const struct product *w, struct bn_cl_work work)
 {
     struct bn_device_session *d = p->d;
     const struct bn_cl_device *cl = d->device->cl;
-    size_t rows_each = cl->is_cpu ? BN_TILE_ROWS : 1, slices = cl->is_cpu ? 1 : 16, true_rows = 0;
+    bool gemv = w->n == 1 || w->experts != NULL;
+    const cl_uint n = (cl_uint)w->n;
+    struct bn_cl_arg args[] = {BN_CL_MEM(w->y),
+                               BN_CL_U32(w->ldy),
+                               BN_CL_U32(w->at),
+                               BN_CL_MEM(lin->codes),
+                               BN_CL_MEM(lin->scales),
+                               BN_CL_MEM(lin->row_scale),
+                               BN_CL_U32(lin->k),
+                               BN_CL_U32(lin->group),
+                               BN_CL_U32(format_of(p, lin).bits),
+                               BN_CL_MEM(d->high),
+                               BN_CL_MEM(d->low),
+                               BN_CL_MEM(d->step),
+                               BN_CL_MEM(d->sum),
+                               BN_CL_MEM(d->scale),
+                               BN_CL_MEM(d->total),
+                               BN_CL_U32(bn_act_padded(lin->width)),
+                               BN_CL_MEM(w->experts),
+                               BN_CL_U32(w->rows),
+                               BN_CL_U32(w->shared)};
+    const size_t n_args = BN_ARRAY_LEN(args) - !gemv, rows_each = cl->is_cpu ? BN_TILE_ROWS : 1;
+    if (!gemv) { /* in place of the last three: rows, tokens */
+        args[n_args - 2] = args[n_args - 1];
+        args[n_args - 1] = (struct bn_cl_arg){sizeof n, &n};
+    }
+    const size_t across = cl->is_cpu ? 1 : gemv ? 16 : 8, tokens = gemv ? 1 : across * BN_CL_TOKENS;
+    const size_t local[2] = {BN_TILE_ROWS / rows_each, across},
+                 global[2] = {bn_cl_round_up(w->rows, BN_TILE_ROWS) / rows_each,
+                              (w->n + tokens - 1) / tokens * across};
+    bn_cl_run(p->q, gemv ? BN_CL_ternary_gemv : BN_CL_ternary_gemm, global, local, args, n_args, work);
+}
+
+void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
+                    size_t at, size_t n)
+{
     enum bn_kernel slot = n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
-    struct format format = format_of(p, lin);
+    uint64_t rows = 0; /* without padding */
     for (size_t i = 0; i < lin->n_parts; i++) {
-        true_rows += lin->part[i]->w.rows;
+        rows += lin->part[i]->w.rows;
         if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, lin->part[i], slot);
     }
-    const struct bn_cl_arg args[] = {BN_CL_MEM(y),
-                                     BN_CL_U32(ldy),
-                                     BN_CL_U32(at),
-                                     BN_CL_MEM(lin->codes),
-                                     BN_CL_MEM(lin->scales),
-                                     BN_CL_MEM(lin->row_scale),
-                                     BN_CL_U32(lin->k),
-                                     BN_CL_U32(lin->group),
-                                     BN_CL_U32(format.bits),
-                                     BN_CL_MEM(d->high),
-                                     BN_CL_MEM(d->low),
-                                     BN_CL_MEM(d->step),
-                                     BN_CL_MEM(d->sum),
-                                     BN_CL_MEM(d->scale),
-                                     BN_CL_MEM(d->total),
-                                     BN_CL_U32(bn_act_padded(lin->width)),
-                                     BN_CL_MEM(NULL),
-                                     BN_CL_U32(lin->rows),
-                                     BN_CL_U32(1)};
-    const struct bn_cl_work work = {slot, lin->n_bytes, (uint64_t)true_rows * lin->width * n};
-    if (n == 1) {
-        const size_t local[2] = {BN_TILE_ROWS / rows_each, slices},
-                     global[2] = {lin->rows / rows_each, slices};
-        bn_cl_run(p->q, BN_CL_ternary_gemv, global, local, args, BN_ARRAY_LEN(args), work);
-        return;
-    }
-    struct bn_cl_arg gemm[BN_ARRAY_LEN(args) - 1]; /* no experts, but the number of rows */
-    memcpy(gemm, args, sizeof gemm);
-    gemm[BN_ARRAY_LEN(gemm) - 2] = args[BN_ARRAY_LEN(args) - 2];
-    gemm[BN_ARRAY_LEN(gemm) - 1] = (struct bn_cl_arg)BN_CL_U32(n);
-    size_t across = cl->is_cpu ? 1 : 8, tokens = across * BN_CL_TOKENS;
-    const size_t local[2] = {BN_TILE_ROWS / rows_each, across},
-                 global[2] = {lin->rows / rows_each, (n + tokens - 1) / tokens * across};
-    bn_cl_run(p->q, BN_CL_ternary_gemm, global, local, gemm, BN_ARRAY_LEN(gemm), work);
+    launch_product(p, lin, &(struct product){.y = y, .ldy = ldy, .at = at, .rows = lin->rows, .n = n},
+                   (struct bn_cl_work){slot, lin->n_bytes, rows * lin->width * n});
+}
+
+void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
+                            size_t at, size_t rows_each, size_t shared)
+{
+    enum bn_kernel slot = p->n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
+    size_t n = p->n * p->hp->experts.n_used;
+    if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, lin->part[0], slot);
+    launch_product(
+        p, lin,
+        &(struct product){.y = y,
+                          .ldy = ldy,
+                          .at = at,
+                          .experts = p->d->experts,
+                          .rows = rows_each,
+                          .shared = shared,
+                          .n = n},
+        (struct bn_cl_work){slot, lin->n_bytes / p->hp->experts.n * n, (uint64_t)rows_each * lin->width * n});
+}
+
+void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, size_t rows, size_t k, cl_mem x,
+                           size_t ldx, cl_mem y, size_t ldy, size_t n)
+{
+    size_t rows_each = p->group > 16 ? p->group / 16 : 1, each = f16 ? sizeof(cl_half) : sizeof(float);
+    const struct bn_cl_arg args[] = {BN_CL_MEM(y), BN_CL_U32(ldy), BN_CL_MEM(w),   BN_CL_U32(rows),
+                                     BN_CL_U32(k), BN_CL_MEM(x),   BN_CL_U32(ldx), BN_CL_U32(n)};
+    const size_t local[2] = {16, rows_each}, global[2] = {16, bn_cl_round_up(rows, rows_each)};
+    bn_cl_run(p->q, f16 ? BN_CL_f16_gemm : BN_CL_f32_gemm, global, local, args, BN_ARRAY_LEN(args),
+              (struct bn_cl_work){f16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, rows * k * each,
+                                  (uint64_t)rows * k * n});
 }
 
 /* The matrices of a group that has the same rows before their norms, one after the other. */

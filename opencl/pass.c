@@ -10,7 +10,7 @@
 /* Room for the widest operation of a batch. */
 static bn_status begin_trace(struct bn_device_session *d, bn_error *err)
 {
-    size_t widest = d->ld_gate_up > d->ld_in ? d->ld_gate_up : d->ld_in;
+    size_t widest = d->per_row * d->ld_gate_up > d->ld_in ? d->per_row * d->ld_gate_up : d->ld_in;
     if (d->ld_norm > widest) widest = d->ld_norm;
     if (d->s->trace == NULL) {
         bn_free(d->traced);
@@ -100,16 +100,26 @@ static void attend(const struct bn_cl_pass *p, uint32_t layer, size_t first, siz
                                        BN_CL_U32(first)};
     const struct bn_cl_arg softmax[] = {BN_CL_MEM(d->scores),  BN_CL_U32(d->ld_scores), BN_CL_MEM(d->rows),
                                         BN_CL_U32(hp->n_head), BN_CL_U32(window),       BN_CL_U32(first)};
-    const struct bn_cl_arg values[] = {
-        BN_CL_MEM(d->att),       BN_CL_U32(d->ld_att),  BN_CL_MEM(d->scores),
-        BN_CL_U32(d->ld_scores), BN_CL_MEM(d->rows),    BN_CL_MEM(d->caches.buffer[1]),
-        BN_CL_U32(nth),          BN_CL_U32(hp->n_head), BN_CL_U32(hp->n_head_kv),
-        BN_CL_U32(head),         BN_CL_U32(window),     BN_CL_U32(first),
-        BN_CL_MEM(NULL),         BN_CL_U32(0),          BN_CL_U32(0)};
+    const struct bn_cl_arg values[] = {BN_CL_MEM(d->att),
+                                       BN_CL_U32(d->ld_att),
+                                       BN_CL_MEM(d->scores),
+                                       BN_CL_U32(d->ld_scores),
+                                       BN_CL_MEM(d->rows),
+                                       BN_CL_MEM(d->caches.buffer[1]),
+                                       BN_CL_U32(nth),
+                                       BN_CL_U32(hp->n_head),
+                                       BN_CL_U32(hp->n_head_kv),
+                                       BN_CL_U32(head),
+                                       BN_CL_U32(window),
+                                       BN_CL_U32(first),
+                                       BN_CL_MEM(hp->gated_heads ? d->in : NULL),
+                                       BN_CL_U32(d->ld_in),
+                                       BN_CL_U32(d->q_stride)};
     size_t items = p->group < 64 ? p->group : 64;
     const size_t local[2] = {items, 1}, of_rows[2] = {p->group, 1};
     const size_t positions[2] = {bn_cl_round_up(most, items), queries}, rows[2] = {queries * p->group, 1},
                  outs[2] = {bn_cl_round_up(head, items), queries};
+    if (hp->gated_heads) bn_cl_count(p, BN_KERNEL_SIGMOID_MUL, queries * head);
     bn_cl_run(p->q, BN_CL_attn_scores, positions, local, scores, BN_ARRAY_LEN(scores),
               (struct bn_cl_work){BN_KERNEL_ATTN_SCORES, bytes, pairs * head});
     bn_cl_run(p->q, BN_CL_attn_softmax, rows, of_rows, softmax, BN_ARRAY_LEN(softmax),
@@ -136,7 +146,7 @@ static void layer_attention(struct bn_cl_pass *p, uint32_t n)
                                         .ld_out = d->ld_norm},
                   d->in, d->ld_in, "attn_norm", IN_OPS, OPS, (int32_t)n);
     rope_and_store(p, n);
-    bn_cl_trace(p, "q_rope", (int32_t)n, d->in, 0, d->ld_in, (size_t)hp->n_head * hp->head_dim);
+    bn_cl_trace_pieces(p, "q_rope", (int32_t)n, d->in, 0, d->ld_in, hp->n_head, d->q_stride, hp->head_dim);
     bn_cl_trace(p, "k_rope", (int32_t)n, d->in, d->k_at, d->ld_in, (size_t)hp->n_head_kv * hp->head_dim);
     for (size_t first = 0; first < p->n; first += tokens)
         attend(p, n, first, bn_min_size(tokens, p->n - first));
@@ -186,15 +196,9 @@ static void head(const struct bn_cl_pass *p, size_t n)
         bn_cl_multiply(p, &device->head_linear, d->logits, d->ld_logits, 0, n);
     } else {
         bool f16 = h->type == BN_TYPE_F16;
-        size_t rows_each = p->group / 16;
         enum bn_kernel slot = f16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM;
-        const struct bn_cl_arg args[] = {
-            BN_CL_MEM(d->logits), BN_CL_U32(d->ld_logits), BN_CL_MEM(device->head), BN_CL_U32(h->rows),
-            BN_CL_U32(h->k),      BN_CL_MEM(d->hidden),    BN_CL_U32(h->k),         BN_CL_U32(n)};
-        const size_t local[2] = {16, rows_each}, global[2] = {16, bn_cl_round_up(h->rows, rows_each)};
-        bn_cl_run(p->q, f16 ? BN_CL_f16_gemm : BN_CL_f32_gemm, global, local, args, BN_ARRAY_LEN(args),
-                  (struct bn_cl_work){slot, h->rows * h->k * (f16 ? sizeof(cl_half) : sizeof(float)),
-                                      (uint64_t)h->rows * h->k * n});
+        bn_cl_multiply_floats(p, device->head, f16, h->rows, h->k, d->hidden, h->k, d->logits, d->ld_logits,
+                              n);
         if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, h, slot);
     }
     const struct bn_cl_arg check[] = {BN_CL_MEM(d->logits), BN_CL_U32(d->ld_logits), BN_CL_U32(h->rows),
@@ -321,6 +325,21 @@ static void account(struct bn_device_session *d)
     }
 }
 
+/* Experts that some token of the batch used, over all layers: what the pass read. */
+static void count_experts(struct bn_session *s)
+{
+    const struct bn_device_session *d = s->on_device;
+    size_t n_pairs = s->run.n * d->per_row;
+    for (uint32_t n = 0; n < s->model->hp.n_layer; n++) {
+        const cl_uint *experts = d->host_experts + n * d->most_pairs;
+        for (size_t i = 0, first; i < n_pairs; i++) {
+            for (first = 0; experts[first] != experts[i];)
+                first++;
+            s->run.n_experts += first == i;
+        }
+    }
+}
+
 static void trace_head(struct bn_session *s)
 {
     bn_trace_sequences(s, "output_norm", -1, s->hidden, s->rows, s->wanted, s->run.n_wanted,
@@ -352,6 +371,7 @@ bn_status bn_device_pass(struct bn_session *s, bn_error *err)
     bn_cl_read(&d->queue, &d->host_bad, d->bad, 0, sizeof d->host_bad);
     bn_status status = bn_cl_finish(&d->queue, err);
     if (status == BN_OK) account(d);
+    if (status == BN_OK && s->model->hp.experts.n != 0) count_experts(s);
     if (status == BN_OK && d->traced != NULL) trace_head(s);
     bn_cl_begin(&d->queue);
     s->timing.layers_ns += bn_clock_ns() - start;

@@ -52,6 +52,9 @@ static inline size_t bn_cl_round_up(size_t n, size_t every)
 /* Calls the trace, if there is one, with the rows of the batch in some columns of a buffer, ld apart. */
 void bn_cl_trace(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at, size_t ld,
                  size_t cols);
+/* The same where a row has pieces of `cols` values, `stride` apart. */
+void bn_cl_trace_pieces(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at,
+                        size_t ld, size_t n_pieces, size_t stride, size_t cols);
 /* One launch of the kernel prepare. */
 void bn_cl_prepare_rows(const struct bn_cl_pass *p, const struct bn_cl_inputs *in);
 /* Makes the inputs of in.next: rows of x, normalised by in.norm, by the norm that the inputs of this linear layer have
@@ -60,6 +63,13 @@ void bn_cl_prepare(struct bn_cl_pass *p, struct bn_cl_inputs in, struct bn_cl_op
 /* y = W act for n rows of activations; the outputs of its parts begin at column `at`. */
 void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
                     size_t at, size_t n);
+/* y = W act for each pair of a token and an expert, whose rows_each rows of W are used. The activations of row i are those
+ * of pair i, or of token i / shared. */
+void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
+                            size_t at, size_t rows_each, size_t shared);
+/* y = W x for n rows of x and a matrix of binary16 or binary32. */
+void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, size_t rows, size_t k, cl_mem x,
+                           size_t ldx, cl_mem y, size_t ldy, size_t n);
 /* n_lin matrices, one after the other, of the same rows before their own norms. ops: the names of their parts. */
 void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t n_lin, struct bn_cl_inputs in,
                    cl_mem y, size_t ldy, const char *norm_op, const char *const *in_ops,

@@ -1,10 +1,143 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recurrent layers on a device: engine/infer/recurrent.c as launches.
+ * The recurrent half of a layer on a device: the stages of engine/infer/recurrent.c as launches of kernels.
  */
+#include <math.h>
+
+#include "base/error.h"
 #include "opencl/pass.h"
+
+#define COLUMNS 64u /* work-items of a group that have a column each */
+
+struct shape {
+    size_t taps, width, d, n_keys, n_heads,
+        state; /* state: where that of the layer begins in that of a sequence */
+};
+
+static struct shape shape_of(const struct bn_cl_pass *p, uint32_t n)
+{
+    const struct bn_recurrence *r = &p->hp->recurrence;
+    return (struct shape){.taps = r->n_taps,
+                          .width = bn_hparams_mixed(p->hp),
+                          .d = r->head_dim,
+                          .n_keys = r->n_key_heads,
+                          .n_heads = r->n_value_heads,
+                          .state = p->s->model->layers[n].nth * bn_layer_state(p->hp)};
+}
+
+/* A kernel with a work-item for each column and row of the batch. */
+static void run_columns(const struct bn_cl_pass *p, enum bn_cl_kernel kernel, size_t columns, size_t rows,
+                        const struct bn_cl_arg *args, size_t n_args, enum bn_kernel slot, uint64_t bytes,
+                        uint64_t ops)
+{
+    const size_t local[2] = {COLUMNS, 1}, global[2] = {bn_cl_round_up(columns, COLUMNS), rows};
+    bn_cl_run(p->q, kernel, global, local, args, n_args, (struct bn_cl_work){slot, bytes, ops});
+}
+
+/* alpha and beta, which become gates. */
+static void make_gates(const struct bn_cl_pass *p, const struct bn_cl_layer *l, const struct shape *at)
+{
+    struct bn_device_session *d = p->d;
+    size_t embd = p->hp->n_embd, rows = 2 * at->n_heads;
+    bn_cl_multiply_floats(p, l->alpha_beta, false, rows, embd, d->norm, d->ld_norm, d->gates, rows, p->n);
+    const struct bn_cl_arg args[] = {BN_CL_MEM(d->gates), BN_CL_U32(p->n), BN_CL_U32(at->n_heads),
+                                     BN_CL_MEM(l->rate), BN_CL_MEM(l->bias)};
+    run_columns(p, BN_CL_make_gates, p->n * at->n_heads, 1, args, BN_ARRAY_LEN(args), BN_KERNEL_COUNT, 0, 0);
+}
+
+static void convolve(const struct bn_cl_pass *p, const struct bn_cl_layer *l, const struct shape *at)
+{
+    struct bn_device_session *d = p->d;
+    cl_mem states = d->states.buffer[0];
+    const struct bn_cl_arg args[] = {BN_CL_MEM(d->conv),  BN_CL_U32(at->width), BN_CL_MEM(d->in),
+                                     BN_CL_U32(d->ld_in), BN_CL_MEM(l->conv),   BN_CL_MEM(d->rows),
+                                     BN_CL_MEM(states),   BN_CL_U32(at->state), BN_CL_U32(at->taps),
+                                     BN_CL_U32(at->width)};
+    run_columns(p, BN_CL_convolve, at->width, p->n, args, BN_ARRAY_LEN(args), BN_KERNEL_CONV_SILU, 0,
+                (uint64_t)p->n * at->width * at->taps);
+    const struct bn_cl_arg keep[] = {BN_CL_MEM(states),   BN_CL_MEM(d->in),     BN_CL_U32(d->ld_in),
+                                     BN_CL_MEM(d->rows),  BN_CL_U32(at->state), BN_CL_U32(at->taps),
+                                     BN_CL_U32(at->width)};
+    run_columns(p, BN_CL_keep_rows, at->width, p->n, keep, BN_ARRAY_LEN(keep), BN_KERNEL_COUNT, 0, 0);
+}
+
+static void normalise_heads(const struct bn_cl_pass *p, const struct shape *at)
+{
+    struct bn_device_session *d = p->d;
+    const struct bn_cl_arg args[] = {BN_CL_MEM(d->conv),        BN_CL_U32(at->width),
+                                     BN_CL_U32(at->n_keys),     BN_CL_U32(at->d),
+                                     BN_CL_F32(p->hp->rms_eps), BN_CL_F32(1.0f / sqrtf((float)at->d))};
+    const size_t local[2] = {p->group, 1}, global[2] = {p->n * 2 * at->n_keys * p->group, 1};
+    bn_cl_run(p->q, BN_CL_normalise_heads, global, local, args, BN_ARRAY_LEN(args),
+              (struct bn_cl_work){BN_KERNEL_COUNT, 0, 0});
+}
+
+static void update(const struct bn_cl_pass *p, const struct bn_layer *l, const struct shape *at)
+{
+    struct bn_device_session *d = p->d;
+    size_t inner = at->n_heads * at->d, n_runs = 0;
+    for (size_t j = 0; j < p->n; j++)
+        n_runs += j == 0 || p->rows[j].sequence != p->rows[j - 1].sequence;
+    const struct bn_cl_arg args[] = {BN_CL_MEM(d->states.buffer[0]),
+                                     BN_CL_U32(at->state + bn_conv_state(p->hp)),
+                                     BN_CL_MEM(d->rows),
+                                     BN_CL_MEM(d->conv),
+                                     BN_CL_U32(at->width),
+                                     BN_CL_MEM(d->gates),
+                                     BN_CL_MEM(d->att),
+                                     BN_CL_U32(d->ld_att),
+                                     BN_CL_U32(at->n_keys),
+                                     BN_CL_U32(at->n_heads),
+                                     BN_CL_U32(at->d),
+                                     BN_CL_U32(l->recurrent.grouped)};
+    run_columns(p, BN_CL_delta, inner, p->n, args, BN_ARRAY_LEN(args), BN_KERNEL_DELTA,
+                n_runs * inner * at->d * 2 * sizeof(float), (uint64_t)p->n * at->d * inner * 3);
+}
+
+static void gate_heads(const struct bn_cl_pass *p, const struct bn_cl_layer *l, const struct bn_layer *layer,
+                       const struct shape *at)
+{
+    struct bn_device_session *d = p->d;
+    uint64_t elements = (uint64_t)p->n * at->n_heads * at->d;
+    const struct bn_cl_arg args[] = {BN_CL_MEM(d->att),         BN_CL_U32(d->ld_att),
+                                     BN_CL_MEM(d->in),          BN_CL_U32(d->ld_in),
+                                     BN_CL_U32(l->in[0].at[1]), BN_CL_MEM(l->head_norm),
+                                     BN_CL_U32(at->d),          BN_CL_U32(at->n_heads),
+                                     BN_CL_U32(at->n_keys),     BN_CL_U32(layer->recurrent.grouped),
+                                     BN_CL_F32(p->hp->rms_eps)};
+    const size_t local[2] = {p->group, 1}, global[2] = {p->n * at->n_heads * p->group, 1};
+    bn_cl_count(p, BN_KERNEL_RMSNORM, elements);
+    bn_cl_run(p->q, BN_CL_gate_heads, global, local, args, BN_ARRAY_LEN(args),
+              (struct bn_cl_work){BN_KERNEL_SILU_MUL, 0, elements});
+}
 
 void bn_cl_layer_recurrent(struct bn_cl_pass *p, uint32_t n)
 {
-    (void)p, (void)n;
+    static const char *const IN_OPS[] = {"attn_qkv_norm_in"}, *const OPS[] = {"mix", "z"},
+                             *const O_NORM[] = {"attn_output_norm_in"}, *const O[] = {"attn_o"};
+    struct bn_device_session *d = p->d;
+    const struct bn_cl_layer *l = &d->device->layers[n];
+    const struct bn_layer *layer = &p->s->model->layers[n];
+    const struct shape at = shape_of(p, n);
+    size_t embd = p->hp->n_embd;
+    bn_cl_project(p, l->in, l->n_in,
+                  (struct bn_cl_inputs){.x = d->x,
+                                        .n = p->n,
+                                        .width = embd,
+                                        .ld = embd,
+                                        .norm = l->attn_norm,
+                                        .out = d->norm,
+                                        .ld_out = d->ld_norm},
+                  d->in, d->ld_in, "attn_norm", IN_OPS, OPS, (int32_t)n);
+    make_gates(p, l, &at);
+    convolve(p, l, &at);
+    bn_cl_trace(p, "conv", (int32_t)n, d->conv, 0, at.width, at.width);
+    normalise_heads(p, &at);
+    update(p, layer, &at);
+    gate_heads(p, l, layer, &at);
+    bn_cl_trace(p, "attn_out", (int32_t)n, d->att, 0, d->ld_att, l->o.width);
+    bn_cl_project(p, &l->o, 1,
+                  (struct bn_cl_inputs){.x = d->att, .n = p->n, .width = l->o.width, .ld = d->ld_att}, d->y,
+                  d->ld_y, NULL, O_NORM, O, (int32_t)n);
+    bn_cl_add_residual(p, NULL, (struct bn_cl_ops){"post_attention_norm", "attn_res"}, (int32_t)n);
 }

@@ -89,16 +89,21 @@ static void choose_widths(struct bn_device_session *s)
     const struct bn_model *m = s->device->model;
     const bn_hparams *hp = &m->hp;
     size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
+    size_t inner = bn_hparams_inner(hp), mixed = bn_hparams_mixed(hp);
+    s->per_row = hp->experts.n != 0 ? hp->experts.n_used : 1;
+    s->most_pairs = s->per_row * s->s->n_batch;
     s->q_stride = hp->gated_heads ? 2 * (size_t)hp->head_dim : hp->head_dim;
     s->k_at = padded_to_tile(hp->gated_heads ? 2 * q_dim : q_dim);
     s->v_at = s->k_at + padded_to_tile(kv_dim);
     s->ld_in = s->v_at + padded_to_tile(kv_dim);
-    s->ld_att = q_dim;
+    if (padded_to_tile(mixed) + padded_to_tile(inner) > s->ld_in)
+        s->ld_in = padded_to_tile(mixed) + padded_to_tile(inner);
+    s->ld_att = q_dim > inner ? q_dim : inner;
     s->up_at = padded_to_tile(hp->n_ff);
     s->ld_gate_up = 2 * s->up_at;
     s->ld_y = padded_to_tile(hp->n_embd);
     s->ld_norm = hp->n_embd > hp->n_ff ? hp->n_embd : hp->n_ff;
-    if (q_dim > s->ld_norm) s->ld_norm = q_dim;
+    if (s->ld_att > s->ld_norm) s->ld_norm = s->ld_att;
     s->padded = bn_act_padded(s->ld_norm);
     s->ld_scores = bn_score_row(s->s);
     s->ld_logits = m->head_linear.rows != 0 ? padded_to_tile(m->head_linear.rows) : m->head.rows;
@@ -110,35 +115,45 @@ static void choose_widths(struct bn_device_session *s)
 static bn_status take_rows(struct bn_device_session *s, bn_error *err)
 {
     const bn_hparams *hp = &s->device->model->hp;
-    size_t n = s->s->n_batch, groups = s->padded / BN_MIN_GROUP;
+    const struct bn_recurrence *r = &hp->recurrence;
+    size_t n = s->s->n_batch, groups = s->padded / BN_MIN_GROUP, pairs = hp->experts.n != 0 ? s->per_row : 0;
+    size_t mixed = r->n_taps != 0 ? bn_hparams_mixed(hp) : 0, gates = 2 * (size_t)r->n_value_heads;
     const struct {
         cl_mem *buffer;
         size_t n, each;
-    } ROWS[] = {{&s->x, hp->n_embd, sizeof(float)},
-                {&s->norm, s->ld_norm, sizeof(float)},
-                {&s->norm_in, hp->input_norms ? s->ld_norm : 1, sizeof(float)},
-                {&s->rotated, s->device->model->hadamard.block != 0 ? s->ld_norm : 1, sizeof(float)},
-                {&s->in, s->ld_in, sizeof(float)},
-                {&s->att, s->ld_att, sizeof(float)},
-                {&s->gate_up, s->ld_gate_up, sizeof(float)},
-                {&s->y, s->ld_y, sizeof(float)},
-                {&s->hidden, hp->n_embd, sizeof(float)},
-                {&s->high, s->padded, 1},
-                {&s->low, s->padded, 1},
-                {&s->step, groups, sizeof(float)},
-                {&s->sum, groups, sizeof(int32_t)},
-                {&s->scale, 1, sizeof(float)},
-                {&s->total, 1, sizeof(int32_t)},
-                {&s->rows, 1, sizeof(struct bn_cl_row)},
-                {&s->wanted, 1, sizeof(uint32_t)}};
+    } ROWS[] = {
+        {&s->x, hp->n_embd, sizeof(float)},
+        {&s->norm, s->ld_norm, sizeof(float)},
+        {&s->norm_in, hp->input_norms ? s->ld_norm : 0, sizeof(float)},
+        {&s->rotated, s->device->model->hadamard.block != 0 ? s->per_row * s->ld_norm : 0, sizeof(float)},
+        {&s->in, s->ld_in, sizeof(float)},
+        {&s->att, s->ld_att, sizeof(float)},
+        {&s->conv, mixed, sizeof(float)},
+        {&s->gates, gates, sizeof(float)},
+        {&s->router, hp->experts.n, sizeof(float)},
+        {&s->experts, pairs, sizeof(cl_uint)},
+        {&s->weights, pairs, sizeof(float)},
+        {&s->parts, pairs * s->ld_y, sizeof(float)},
+        {&s->gate_up, s->per_row * s->ld_gate_up, sizeof(float)},
+        {&s->y, s->ld_y, sizeof(float)},
+        {&s->hidden, hp->n_embd, sizeof(float)},
+        {&s->high, s->per_row * s->padded, 1},
+        {&s->low, s->per_row * s->padded, 1},
+        {&s->step, s->per_row * groups, sizeof(float)},
+        {&s->sum, s->per_row * groups, sizeof(int32_t)},
+        {&s->scale, s->per_row, sizeof(float)},
+        {&s->total, s->per_row, sizeof(int32_t)},
+        {&s->rows, 1, sizeof(struct bn_cl_row)},
+        {&s->wanted, 1, sizeof(uint32_t)}};
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
-        BN_TRY(take(s, ROWS[i].buffer, n * ROWS[i].n, ROWS[i].each, err));
+        if (ROWS[i].n != 0) BN_TRY(take(s, ROWS[i].buffer, n * ROWS[i].n, ROWS[i].each, err));
     BN_TRY(take(s, &s->logits, BN_CL_LOGITS * s->ld_logits, sizeof(float), err));
     BN_TRY(take(s, &s->scores, s->most_queries * s->ld_scores, sizeof(float), err));
     BN_TRY(take(s, &s->bad, 1, sizeof s->host_bad, err));
     s->host_rows = bn_alloc(n, sizeof *s->host_rows);
     s->host_wanted = bn_alloc(n, sizeof *s->host_wanted);
-    return s->host_rows != NULL && s->host_wanted != NULL ? BN_OK : bn_nomem(err);
+    s->host_experts = bn_alloc((size_t)hp->n_layer * s->most_pairs, sizeof *s->host_experts);
+    return s->host_rows != NULL && s->host_wanted != NULL && s->host_experts != NULL ? BN_OK : bn_nomem(err);
 }
 
 static bn_status upload_angles(struct bn_device_session *s, cl_mem *out, const float *table, bn_error *err)
@@ -189,6 +204,7 @@ void bn_device_session_close(struct bn_device_session *s)
     bn_cl_queue_close(&s->queue);
     bn_free(s->host_rows);
     bn_free(s->host_wanted);
+    bn_free(s->host_experts);
     bn_free(s->traced);
     bn_free(s);
 }

@@ -160,6 +160,23 @@ static bn_status upload_one(struct bn_device *d, struct bn_cl_linear *out, const
 
 /* ---- layers ---- */
 
+/* alpha and beta are one matrix. */
+static bn_status upload_recurrent(struct bn_device *d, struct bn_cl_layer *out, const struct bn_recurrent *r,
+                                  bn_error *err)
+{
+    const bn_hparams *hp = &d->model->hp;
+    size_t n_heads = hp->recurrence.n_value_heads, n = n_heads * hp->n_embd * sizeof(float);
+    const struct bn_linear *parts[] = {&r->mix, &r->z};
+    BN_TRY(upload_group(d, out->in, &out->n_in, parts, BN_ARRAY_LEN(parts), err));
+    BN_TRY(bn_cl_add(&d->buffers, &out->alpha_beta, 2 * n, "the weights", err));
+    bn_cl_write(&d->queue, out->alpha_beta, 0, r->alpha, n);
+    BN_TRY(write_now(d, out->alpha_beta, n, r->beta, n, err));
+    BN_TRY(upload_norm(d, &out->conv, r->conv, hp->recurrence.n_taps * bn_hparams_mixed(hp), err));
+    BN_TRY(upload_norm(d, &out->rate, r->a, n_heads, err));
+    BN_TRY(upload_norm(d, &out->bias, r->dt, n_heads, err));
+    return upload_norm(d, &out->head_norm, r->norm, hp->recurrence.head_dim, err);
+}
+
 static bn_status upload_layer(struct bn_device *d, size_t i, bn_error *err)
 {
     const struct bn_layer *l = &d->model->layers[i];
@@ -172,9 +189,18 @@ static bn_status upload_layer(struct bn_device *d, size_t i, bn_error *err)
     BN_TRY(upload_norm(d, &out->post_ffn_norm, l->post_ffn_norm, hp->n_embd, err));
     BN_TRY(upload_norm(d, &out->q_norm, l->q_norm, hp->head_dim, err));
     BN_TRY(upload_norm(d, &out->k_norm, l->k_norm, hp->head_dim, err));
-    BN_TRY(upload_group(d, out->in, &out->n_in, qkv, BN_ARRAY_LEN(qkv), err));
+    if (l->is_recurrent)
+        BN_TRY(upload_recurrent(d, out, &l->recurrent, err));
+    else
+        BN_TRY(upload_group(d, out->in, &out->n_in, qkv, BN_ARRAY_LEN(qkv), err));
     BN_TRY(upload_one(d, &out->o, &l->o, err));
-    BN_TRY(upload_group(d, out->gate_up, &out->n_gate_up, gate_up, BN_ARRAY_LEN(gate_up), err));
+    BN_TRY(upload_norm(d, &out->router, l->router, (size_t)hp->experts.n * hp->n_embd, err));
+    if (hp->experts.n != 0) { /* rows are counted from the first expert of each */
+        BN_TRY(upload_one(d, &out->gate_up[0], &l->gate, err));
+        BN_TRY(upload_one(d, &out->gate_up[1], &l->up, err));
+    } else {
+        BN_TRY(upload_group(d, out->gate_up, &out->n_gate_up, gate_up, BN_ARRAY_LEN(gate_up), err));
+    }
     return upload_one(d, &out->down, &l->down, err);
 }
 
@@ -231,16 +257,6 @@ static bn_status check_room(const struct bn_device *d, bn_error *err)
                    "%.1f MiB, and %.1f MiB for one buffer",
                    info->id, (double)all / 0x1p20, (double)largest / 0x1p20, (double)info->memory / 0x1p20,
                    (double)info->max_alloc / 0x1p20);
-}
-
-bn_status bn_cl_check_model(const struct bn_model *m, bn_error *err)
-{
-    const char *what = m->hp.experts.n != 0           ? "experts"
-                       : m->hp.recurrence.n_taps != 0 ? "recurrent layers"
-                                                      : NULL;
-    if (what == NULL) return BN_OK;
-    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "models with %s do not run on devices yet", what), err,
-                   "use --device cpu");
 }
 
 bn_status bn_cl_upload(struct bn_device *d, bn_error *err)
@@ -307,11 +323,10 @@ bn_status bn_device_open(struct bn_device **out, const struct bn_model *model, c
     size_t n;
     *out = NULL;
     if (strcmp(selector, "auto") == 0) {
-        if (bn_cl_check_model(model, NULL) == BN_OK) open_any(out, model);
+        open_any(out, model);
         return BN_OK;
     }
     BN_TRY(number_of(selector, &n, err));
-    BN_TRY(bn_cl_check_model(model, err));
     return open_at(out, model, n, err);
 }
 
