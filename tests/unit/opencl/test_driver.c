@@ -243,7 +243,8 @@ TEST(test_too_little_memory)
     must(bn_cl_alloc(device, &first, 5 << 20, "the weights", &err));
     refused(bn_cl_alloc(device, &second, 4 << 20, "keys and values", &err), BN_ERR_NOMEM);
     assert_string_equal(
-        err.msg, "no memory on the device: keys and values needs 4.0 MiB, and 5.0 MiB of 8.0 MiB are taken");
+        err.msg,
+        "no memory on the device for keys and values: 4.0 MiB more, and 5.0 MiB of 8.0 MiB are taken");
     assert_null(second);
     assert_int_equal(device->bytes, 5 << 20);
     bn_cl_free(device, first, 5 << 20);
