@@ -220,6 +220,7 @@ void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, 
     uint64_t rows = 0; /* without padding */
     for (size_t i = 0; i < lin->n_parts; i++) {
         rows += lin->part[i]->w.rows;
+        if (i > 0) bn_cl_count(p, slot, 0); /* each matrix is a call */
         if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, lin->part[i], slot);
     }
     launch_product(p, lin, &(struct product){.y = y, .ldy = ldy, .at = at, .rows = lin->rows, .n = n},

@@ -25,7 +25,7 @@ static void print_row(const bn_device_info *d)
 static void put_json(bn_json *list, const bn_device_info *d)
 {
     bn_json *o = bn_json_add_object(list);
-    bn_machine_put_device(o, d);
+    bn_machine_put_device(o, d); /* its program is null: none was built */
     bn_json_put_u64(o, "largest_buffer", d->max_alloc);
     bn_json_put_u64(o, "units", d->units);
     bn_json_put_u64(o, "mhz", d->mhz);
