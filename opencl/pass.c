@@ -352,7 +352,7 @@ static void trace_head(struct bn_session *s)
 bn_status bn_device_pass(struct bn_session *s, bn_error *err)
 {
     struct bn_device_session *d = s->on_device;
-    uint64_t start = bn_clock_ns();
+    uint64_t start = bn_clock_ns(), enqueued = bn_prof_on(s->prof) ? bn_prof_now(s->prof) : 0;
     BN_TRY(begin_trace(d, err));
     d->host_bad = 0;
     bn_cl_zero(&d->queue, d->bad, 0, sizeof d->host_bad);
@@ -371,6 +371,7 @@ bn_status bn_device_pass(struct bn_session *s, bn_error *err)
     bn_cl_read(&d->queue, &d->host_bad, d->bad, 0, sizeof d->host_bad);
     bn_status status = bn_cl_finish(&d->queue, err);
     if (status == BN_OK) account(d);
+    if (status == BN_OK) bn_cl_profile(s, enqueued);
     if (status == BN_OK && s->model->hp.experts.n != 0) count_experts(s);
     if (status == BN_OK && d->traced != NULL) trace_head(s);
     bn_cl_begin(&d->queue);

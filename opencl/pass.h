@@ -77,6 +77,10 @@ void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t 
 /* x += y, normalised first when there is a norm: with the next step that reads x, or now for a trace. */
 void bn_cl_add_residual(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops, int32_t layer);
 
+/* Puts the launches of a pass that ended into the session's profile, if there is one; enqueued: the profile's clock when
+ * the first one was. profile.c */
+void bn_cl_profile(struct bn_session *session, uint64_t enqueued);
+
 /* The halves of layer n that some models have: recurrent.c, experts.c. */
 void bn_cl_layer_recurrent(struct bn_cl_pass *p, uint32_t n);
 void bn_cl_layer_experts(struct bn_cl_pass *p, uint32_t n);
