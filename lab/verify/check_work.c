@@ -434,7 +434,9 @@ static struct norms norms_of(const struct bn_claims *k, const struct bn_effort *
 static bool updates_agree(const struct bn_check *c, const struct bn_effort *e)
 {
     struct counted delta = WORK(c, BN_KERNEL_DELTA), conv = WORK(c, BN_KERNEL_CONV_SILU);
-    ull passes = bn_plus(e->work.passes, e->updates), tokens = bn_plus(e->work.tokens, e->updated_tokens);
+    /* What speculation repeats, a device does in passes that are not counted. */
+    ull passes = bn_plus(e->work.passes, c->device ? 0 : e->updates),
+        tokens = bn_plus(e->work.tokens, c->device ? 0 : e->updated_tokens);
     ull n_layers = c->k->recurrence.layers, calls = bn_times(passes, n_layers);
     ull state = bn_times(n_layers, e->inner * c->k->recurrence.head_dim);
     ull taps = bn_times(n_layers, e->mixed * c->k->recurrence.taps);
