@@ -36,6 +36,7 @@ static uint32_t random_bits(struct bn_cl_trial *t, unsigned fraction, unsigned e
     const uint32_t one = 1u << fraction, infinite = ((1u << exponent) - 1) << fraction;
     const uint32_t sign = 1u << (fraction + exponent), bits = next_random(t) >> (31 - fraction - exponent);
     const uint32_t size = infinite / 2 / one * one - next_random(t) % 8 * one; /* 2^-7 to 2 */
+    uint32_t pick;
     switch (t->c->values) {
     case BN_CL_ANY:
         return (bits & infinite) == infinite ? bits ^ 2 * one : bits;
@@ -48,11 +49,18 @@ static uint32_t random_bits(struct bn_cl_trial *t, unsigned fraction, unsigned e
     case BN_CL_WILD:
         if (next_random(t) % 64 == 0) return (bits & (sign | one / 2)) | infinite;
         break;
+    case BN_CL_FINE:
+        /* 1 to 1.25; 2^-12, whose square is half a unit of its last place; 2^-27 * 1.25: two or three of its square
+         * make a unit in binary64. */
+        pick = next_random(t) % 128;
+        if (fraction != 23 || pick > 5) return 0;
+        return pick == 0 ? 0x3F800000u | (bits & 0x1FFFFFu) : pick == 1 ? 0x39800000u : 0x32200000u;
     case BN_CL_ORDINARY:
     case BN_CL_N_VALUES:
         break;
     }
-    return (bits & (sign | (one - 1))) | size;
+    /* A quarter of them has few bits, so that sums and halves are often half-way between two values. */
+    return (bits & (sign | (next_random(t) % 4 == 0 ? (one - 1) & ~0xFFFu : one - 1))) | size;
 }
 
 void bn_cl_fill(struct bn_cl_trial *t, void *host, enum bn_cl_kind kind, size_t n)
@@ -112,7 +120,7 @@ bool bn_cl_launch(struct bn_cl_trial *t, size_t global0, size_t global1, size_t 
     for (const struct bn_cl_copy *b = t->buffers; b < t->buffers + t->n_buffers; b++)
         if (b->mem != NULL) bn_cl_write(t->q, b->mem, 0, b->host, b->n_bytes + GUARD_BYTES);
     bn_cl_run(t->q, t->c->kernel, global, local, t->args, t->n_args,
-              (struct bn_cl_work){BN_KERNEL_COUNT, 0, 0});
+              (struct bn_cl_work){.slot = BN_KERNEL_COUNT});
     t->status = bn_cl_finish(t->q, t->err);
     return t->status == BN_OK;
 }
@@ -173,29 +181,35 @@ bn_status bn_cl_check_case(struct bn_cl_queue *q, const struct bn_cl_case *c, bn
     }
     return t.status;
 }
-/* One case for each step that has arithmetic of its own, with values that show how it rounds. */
-static const struct bn_cl_case CASES[] = {
+const struct bn_cl_case bn_cl_cases[] = {
     {"rmsnorm", BN_CL_prepare, .n = 2, .width = 200, .steps = BN_CL_WITH_NORM},
     {"the residual sum", BN_CL_prepare, .n = 2, .width = 72, .steps = BN_CL_WITH_ADD | BN_CL_WITH_ADD_NORM},
     {"relu2_mul", BN_CL_prepare, BN_CL_ANY, .n = 1, .width = 256, .activation = 1},
     {"silu_mul", BN_CL_prepare, .n = 1, .width = 512, .activation = 2},
+    {"silu_mul", BN_CL_prepare, BN_CL_ANY, .n = 1, .width = 512, .activation = 2},
     {"gelu_mul", BN_CL_prepare, .n = 1, .width = 512, .activation = 3},
+    {"the limits of experts", BN_CL_prepare, .n = 1, .width = 128, .activation = 2,
+     .steps = BN_CL_WITH_LIMIT},
     {"rotate", BN_CL_prepare, .n = 1, .width = 128, .block = 32, .steps = BN_CL_WITH_SIGNS},
     {"quantize", BN_CL_prepare, .n = 2, .width = 320, .bits = 8},
+    {"quantize", BN_CL_prepare, BN_CL_SUBNORMAL, .n = 1, .width = 64, .bits = 8},
+    {"quantize", BN_CL_prepare, BN_CL_WILD, .n = 2, .width = 64, .bits = 8},
     {"to_plane", BN_CL_prepare, .n = 1, .width = 256, .bits = 8, .group = 256},
     {"quantize16", BN_CL_prepare, .n = 2, .width = 512, .bits = 16, .group = 128},
+    {"the search for NaN", BN_CL_finite, BN_CL_WILD, .n = 2, .width = 300},
     {"ternary_gemv", BN_CL_ternary_gemv, .n = 1, .width = 384, .rows = 40, .bits = 8, .slices = 4},
-    {"ternary_gemv of groups", BN_CL_ternary_gemv, .n = 1, .width = 384, .rows = 32, .bits = 16, .group = 128,
-     .slices = 2},
+    {"ternary_gemv of groups", BN_CL_ternary_gemv, .n = 2, .width = 384, .rows = 32, .bits = 16, .group = 128,
+     .slices = 4},
     {"ternary_gemm", BN_CL_ternary_gemm, .n = 5, .width = 256, .rows = 32, .bits = 8, .slices = 1},
     {"ternary_gemm of groups", BN_CL_ternary_gemm, .n = 3, .width = 256, .rows = 16, .bits = 16, .group = 64,
      .slices = 1},
+    {"f32_to_f16", BN_CL_rope_store, .n = 8, .width = 64, .rows = 9, .heads = 1, .kv_heads = 1},
+    {"f32_to_f16", BN_CL_rope_store, BN_CL_SUBNORMAL, .n = 1, .width = 32, .rows = 4, .heads = 1,
+     .kv_heads = 1},
     {"rope_neox", BN_CL_rope_store, .n = 2, .width = 32, .rows = 20, .block = 32, .heads = 2, .kv_heads = 1,
      .steps = BN_CL_WITH_NEOX},
     {"rope_norm", BN_CL_rope_store, .n = 1, .width = 32, .rows = 20, .block = 16, .heads = 1, .kv_heads = 1,
      .steps = BN_CL_WITH_ROPE_NORM},
-    {"f32_to_f16", BN_CL_rope_store, BN_CL_SUBNORMAL, .n = 1, .width = 32, .rows = 4, .block = 2, .heads = 1,
-     .kv_heads = 1},
     {"attn_scores", BN_CL_attn_scores, .n = 2, .width = 40, .rows = 37, .heads = 4, .kv_heads = 2,
      .window = 30},
     {"softmax", BN_CL_attn_softmax, .n = 2, .rows = 67, .heads = 2, .kv_heads = 1, .window = 60},
@@ -204,16 +218,17 @@ static const struct bn_cl_case CASES[] = {
      .steps = BN_CL_WITH_GATE},
     {"f16_gemm", BN_CL_f16_gemm, .n = 2, .width = 200, .rows = 6},
     {"f32_gemm", BN_CL_f32_gemm, .n = 1, .width = 72, .rows = 5},
-    {"the search for NaN", BN_CL_finite, BN_CL_WILD, .n = 2, .width = 300},
     {"softplus", BN_CL_make_gates, .n = 9, .heads = 8},
     {"conv_silu", BN_CL_convolve, .n = 5, .width = 40, .block = 4},
     {"the rows of a convolution", BN_CL_keep_rows, .n = 3, .width = 40, .block = 4},
     {"the length of heads", BN_CL_normalise_heads, .n = 2, .width = 40, .kv_heads = 2},
+    {"the length of heads", BN_CL_normalise_heads, BN_CL_FINE, .n = 128, .width = 128, .kv_heads = 1},
     {"delta", BN_CL_delta, .n = 5, .width = 24, .heads = 4, .kv_heads = 2, .steps = BN_CL_WITH_GROUPS},
     {"the gates of heads", BN_CL_gate_heads, .n = 2, .width = 24, .heads = 4, .kv_heads = 2},
     {"the choice of experts", BN_CL_choose_experts, .n = 2, .rows = 30, .heads = 5},
     {"the sum of experts", BN_CL_sum_experts, .n = 2, .width = 24, .heads = 3},
 };
+const size_t bn_cl_n_cases = BN_ARRAY_LEN(bn_cl_cases);
 
 bn_status bn_cl_check(struct bn_cl_device *device, bn_error *err)
 {
@@ -221,8 +236,8 @@ bn_status bn_cl_check(struct bn_cl_device *device, bn_error *err)
     if (bn_cl_is_checked(device)) return BN_OK;
     BN_TRY(bn_cl_queue_open(&q, device, err));
     bn_status status = BN_OK;
-    for (size_t i = 0; i < BN_ARRAY_LEN(CASES) && status == BN_OK; i++)
-        status = bn_cl_check_case(&q, &CASES[i], err);
+    for (size_t i = 0; i < bn_cl_n_cases && status == BN_OK; i++)
+        status = bn_cl_check_case(&q, &bn_cl_cases[i], err);
     bn_cl_queue_close(&q);
     if (status == BN_OK) bn_cl_keep_checked(device);
     return status;

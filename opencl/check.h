@@ -16,6 +16,7 @@ enum bn_cl_values {
     BN_CL_LARGEST,   /* of either sign */
     BN_CL_ZEROS,     /* of either sign */
     BN_CL_WILD,      /* ordinary ones with infinities and NaNs of either sign among them */
+    BN_CL_FINE,      /* whose squares show the order of a sum in binary64 */
     BN_CL_N_VALUES
 };
 
@@ -50,7 +51,11 @@ enum {
 /* Runs one case. BN_ERR_INTEGRITY names the operation, and the first value that is wrong. */
 BN_MUST_CHECK bn_status bn_cl_check_case(struct bn_cl_queue *q, const struct bn_cl_case *c, bn_error *err);
 
-/* Runs the cases that a device is trusted after, unless this user's cache remembers that it passed: the same device,
+/* What a device is tested with: a case for each step that has arithmetic of its own. */
+extern const struct bn_cl_case bn_cl_cases[];
+extern const size_t bn_cl_n_cases;
+
+/* Runs them all, unless this user's cache remembers that it passed: the same device,
  * driver and program. */
 BN_MUST_CHECK bn_status bn_cl_check(struct bn_cl_device *device, bn_error *err);
 

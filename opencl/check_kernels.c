@@ -149,7 +149,10 @@ static void check_ternary(struct bn_cl_trial *t, const struct bn_cl_case *c)
     TAKE(t, N(act.padded), OWN(x, k), OWN(made, padded_rows));
     if (!gemm) TAKE(t, U32(expert, routed ? n : 0));
     TAKE(t, N(c->rows), N(gemm ? n : shared));
+    if (codes != NULL && c->values == BN_CL_LARGEST) memset(codes, 0xFF, all_rows * k / 4);
     for (size_t j = 0; t->status == BN_OK && j < c->n; j++) {
+        for (size_t i = 0; c->values == BN_CL_LARGEST && i < k; i++)
+            x[i] = fabsf(x[i]); /* the largest sums */
         quantize_row(c, &act, j, x, bn_all_finite(x, k));
         bn_cl_fill(t, x, BN_CL_FLOATS, k);
     }
@@ -211,7 +214,7 @@ static struct bn_cl_row *take_batch(struct bn_cl_trial *t, const struct bn_cl_ca
     for (uint32_t j = 0; rows != NULL && j < c->n; j++)
         rows[j] = (struct bn_cl_row){.cache = j < half ? 0 : cache,
                                      .state = j < half ? state : 0,
-                                     .position = c->rows > c->n ? c->rows - c->n + j : 0,
+                                     .position = c->rows >= c->n ? c->rows - c->n + j : 0,
                                      .cache_rows = (cl_uint)up_to(c->rows, BN_KEY_TILE),
                                      .before = j < half ? j : j - half,
                                      .after = (j < half ? half : c->n) - 1 - j};
@@ -416,8 +419,8 @@ static void check_choice(struct bn_cl_trial *t, const struct bn_cl_case *c)
     uint32_t *chosen;
     TAKE(t, F32(router, c->n * c->rows), N(c->rows), N(c->heads), U32(chosen, c->n * c->heads),
          F32(weights, c->n * c->heads));
-    for (size_t i = 0; router != NULL && c->rows > 8 && i < c->n; i++)
-        router[i * c->rows + c->rows - 3] = router[i * c->rows + 2]; /* a tie */
+    for (size_t i = 0; router != NULL && c->values == BN_CL_ORDINARY && i < c->n * c->rows; i++)
+        router[i] = rintf(router[i]); /* several are equal */
     if (!bn_cl_launch_rows(t, c->n)) return;
     for (size_t j = 0; j < c->n; j++) {
         K->softmax(router + j * c->rows, c->rows);

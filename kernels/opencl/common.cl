@@ -20,6 +20,8 @@
 #define MEET_ROW MEET
 #endif
 #define MEET barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+/* Of functions that get local memory: PoCL shares it between groups when a function with one caller is not inlined first. */
+#define INLINE static inline __attribute__((always_inline))
 #define ROWS_KERNEL kernel __attribute__((reqd_work_group_size(BN_GROUP, 1, 1)))
 #define INFINITE 0x7F800000u
 
@@ -231,14 +233,14 @@ static bool real_is_above(real a, real b)
 
 /* ---- a group and its row ---- */
 
-static real fold8(local real *lane)
+INLINE real fold8(local real *lane)
 {
     return real_add(real_add(real_add(lane[0], lane[4]), real_add(lane[2], lane[6])),
                     real_add(real_add(lane[1], lane[5]), real_add(lane[3], lane[7])));
 }
 
 /* The lane sum of the squares over 8 lanes; all items of the group get it. */
-static real sum_squares(global const float *x, uint n, local real *lane)
+INLINE real sum_squares(global const float *x, uint n, local real *lane)
 {
     MEET_ROW;
     for (uint l = get_local_id(0); l < 8; l += BN_GROUP) {
@@ -252,7 +254,7 @@ static real sum_squares(global const float *x, uint n, local real *lane)
 }
 
 /* Slot rmsnorm; nothing when w is NULL. y may be x. */
-static void norm_row(global float *y, global const float *x, global const float *w, uint n, float eps,
+INLINE void norm_row(global float *y, global const float *x, global const float *w, uint n, float eps,
                      local real *lane)
 {
     if (w == NULL) n = 0;
@@ -266,7 +268,7 @@ static void norm_row(global float *y, global const float *x, global const float 
 /* The maximum and the sum of what the items of a team have, 16 neighbours; and of those of the group. */
 #define TEAM (BN_GROUP < 16 ? BN_GROUP : 16)
 
-static float team_max(float x, local float *all)
+INLINE float team_max(float x, local float *all)
 {
     uint item = get_local_id(0);
     MEET_ROW;
@@ -277,7 +279,7 @@ static float team_max(float x, local float *all)
     return x;
 }
 
-static float group_max(float x, local float *all)
+INLINE float group_max(float x, local float *all)
 {
     x = team_max(x, all);
     MEET_ROW;
@@ -288,7 +290,7 @@ static float group_max(float x, local float *all)
     return x;
 }
 
-static int team_sum(int x, local int *all)
+INLINE int team_sum(int x, local int *all)
 {
     uint item = get_local_id(0);
     MEET_ROW;
@@ -300,7 +302,7 @@ static int team_sum(int x, local int *all)
     return x;
 }
 
-static int group_sum(int x, local int *all)
+INLINE int group_sum(int x, local int *all)
 {
     x = team_sum(x, all);
     MEET_ROW;
@@ -325,7 +327,7 @@ static float fold16(float *lane)
 }
 
 /* Slot softmax. */
-static void softmax_row(global float *x, uint n, local real *lane, local float *floats)
+INLINE void softmax_row(global float *x, uint n, local real *lane, local float *floats)
 {
     const uint item = get_local_id(0);
     float most = x[0];

@@ -5,7 +5,7 @@
  */
 
 /* Slot rotate, forward: x becomes what `from` holds, rotated. Nothing when the block is 0. */
-static void rotate_row(global float *x, global const float *from, global const float *signs, uint n,
+INLINE void rotate_row(global float *x, global const float *from, global const float *signs, uint n,
                        uint block)
 {
     uint log2 = block != 0 ? 31 - clz(block) : 0;
@@ -34,7 +34,7 @@ static uint in_plane(uint i)
 }
 
 /* Slot quantize, and zeros up to padded. Nothing when n is 0. */
-static void quantize_row(global char *q, global float *scale, global int *total, global const float *x,
+INLINE void quantize_row(global char *q, global float *scale, global int *total, global const float *x,
                          uint n, uint padded, bool finite, local float *floats, local int *ints)
 {
     uint item = get_local_id(0);
@@ -60,7 +60,7 @@ static void quantize_row(global char *q, global float *scale, global int *total,
 }
 
 /* Slots quantize16 (q is NULL) and to_plane. A team of items has a group of values; teams without one do as if. */
-static void make_planes(global char *high, global char *low, global float *step, global int *sum,
+INLINE void make_planes(global char *high, global char *low, global float *step, global int *sum,
                         global const float *x, global const char *q, uint n, uint group, bool finite,
                         local float *floats, local int *ints)
 {

@@ -84,6 +84,7 @@ static bn_status conclude(struct bn_harness *h, bn_error *err)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "--filter: no row has '%.60s' in its name", h->o->filter),
                        err, "use a part of what the first columns show");
     if (!h->sampled) bn_harness_sampled(h);
+    bn_cli_put_device(h->doc, &h->machine);
     if (h->limits.n > 0) bn_bench_limits_put(bn_json_put_array(h->doc, "limits"), &h->limits);
     bn_series_put(h->doc, &h->series);
     if (h->n_invalid > 0 || h->n_valid == 0) h->args->exit_code = BN_EXIT_NEGATIVE;

@@ -81,17 +81,19 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
     BN_TRY(bn_cli_device(&with.device, args, err));
     if (args->max_memory != 0) bn_mem_set_budget(args->max_memory);
     if (args->isa != NULL) BN_TRY(bn_isa_select(args->isa, err));
-    if (path == NULL)
-        return bn_model_open_divided(out, BN_DEFAULT_MODEL_NAME, bn_default_model_data,
-                                     (size_t)bn_default_model_bytes, &with, bn_cli_ranks(), err);
     char *file = NULL, typed[BN_TYPED];
+    bool is_default = path == NULL, is_empty = path != NULL && path[0] == '\0';
     bn_status status = bn_cli_model_path(&file, path, err);
-    if (path[0] == '\0') bn_error_name(err, bn_args_typed(args, &args->model, typed));
-    if (status == BN_OK) status = bn_model_open_divided(out, file, NULL, 0, &with, bn_cli_ranks(), err);
+    if (is_empty) bn_error_name(err, bn_args_typed(args, &args->model, typed));
+    if (status == BN_OK)
+        status = bn_model_open_divided(
+            out, is_default ? BN_DEFAULT_MODEL_NAME : file, is_default ? bn_default_model_data : NULL,
+            is_default ? (size_t)bn_default_model_bytes : 0, &with, bn_cli_ranks(), err);
     bn_free(file);
-    if (status == BN_ERR_NOT_FOUND || path[0] == '\0')
+    if ((status == BN_ERR_NOT_FOUND && !is_default) || is_empty)
         bn_error_hint(err, "leave %s out to use the built-in model",
                       bn_args_typed(args, &args->model, typed));
+    bn_cli_note_device(status == BN_OK ? bn_model_device(*out) : NULL);
     return status;
 }
 

@@ -76,20 +76,38 @@ static void explain_nulls(bn_json *machine)
     }
 }
 
+static struct {
+    bool known;
+    bn_device_info info;
+} device;
+
+void bn_cli_note_device(const bn_device_info *of_model)
+{
+    device.known = of_model != NULL;
+    if (device.known) device.info = *of_model;
+}
+
 static void put_machine(bn_json *doc, const struct bn_machine *machine)
 {
+    struct bn_machine with = *machine;
     struct bn_machine_id id;
     bn_error err = {0};
     bn_json *o = bn_json_put_object(doc, "machine");
-    bn_machine_put(o, machine);
+    if (device.known) with.device = &device.info;
+    bn_machine_put(o, &with);
     explain_nulls(o);
-    if (bn_machine_identify(&id, machine, &err) == BN_OK) {
+    if (bn_machine_identify(&id, &with, &err) == BN_OK) {
         bn_json_put_string(o, "key", id.key);
         bn_json_put_string(o, "label", id.label);
     } else {
         bn_json_put_unavailable(o, "key", err.msg);
         bn_json_put_unavailable(o, "label", err.msg);
     }
+}
+
+void bn_cli_put_device(bn_json *document, const struct bn_machine *machine)
+{
+    if (device.known) put_machine(document, machine);
 }
 
 void bn_cli_put_provenance(bn_json *document, const struct bn_machine *machine)

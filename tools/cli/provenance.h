@@ -14,6 +14,10 @@
 /* Puts "program" (version, commit, dirty, compiler, flags, binary_sha256), "git" (of the working folder) and
  * "machine". */
 void bn_cli_put_provenance(bn_json *document, const struct bn_machine *machine);
+/* From here on, the machine that is put has this device, NULL for none: that of the model which was opened last. */
+void bn_cli_note_device(const bn_device_info *device);
+/* Puts "machine" again when a device is known by now: for documents that begin before the model is opened. */
+void bn_cli_put_device(bn_json *document, const struct bn_machine *machine);
 /* Puts the digest of a file under a name, or the reason why there is none. */
 void bn_cli_put_file_digest(bn_json *object, const char *name, const char *path);
 /* Puts "model", and returns it: name and sha256 of the model that --model names, or of the built-in one;

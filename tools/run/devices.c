@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "lab/host/machine.h"
 #include "lab/report/units.h"
 #include "tools/cli/report.h"
 #include "tools/run/run.h"
@@ -24,14 +25,7 @@ static void print_row(const bn_device_info *d)
 static void put_json(bn_json *list, const bn_device_info *d)
 {
     bn_json *o = bn_json_add_object(list);
-    bn_json_put_string(o, "id", d->id);
-    bn_json_put_string(o, "type", d->type);
-    bn_json_put_text(o, "name", d->name);
-    bn_json_put_text(o, "vendor", d->vendor);
-    bn_json_put_text(o, "platform", d->platform);
-    bn_json_put_text(o, "driver", d->driver);
-    bn_json_put_text(o, "version", d->version);
-    bn_json_put_u64(o, "memory", d->memory);
+    bn_machine_put_device(o, d); /* its program is null: none was built */
     bn_json_put_u64(o, "largest_buffer", d->max_alloc);
     bn_json_put_u64(o, "units", d->units);
     bn_json_put_u64(o, "mhz", d->mhz);

@@ -270,6 +270,11 @@ bn_status bn_verify_finish(struct bn_verify_subject *s, bn_error *err)
     return bn_rules_run(&s->report, &s->input, err);
 }
 
+bool bn_verify_is_own(bn_status status)
+{
+    return status == BN_ERR_NOMEM || status == BN_ERR_INTERNAL || status == BN_ERR_IO;
+}
+
 void bn_verify_refuse(struct bn_verify_subject *s, const bn_error *why)
 {
     s->replay.same = false;
@@ -290,7 +295,7 @@ static bn_status replay(const struct bn_verify *v, struct bn_verify_subject *s, 
     bn_status status =
         bn_receipt_replay(&s->receipt, model, v->options->n_threads, v->options->n_batch, &s->replay, &why);
     bn_model_close(model);
-    if (status == BN_ERR_NOMEM || status == BN_ERR_INTERNAL) return bn_fail(err, status, "%s", why.msg);
+    if (bn_verify_is_own(status)) return bn_fail(err, status, "%s", why.msg);
     if (status != BN_OK) bn_verify_refuse(s, &why);
     return bn_verify_finish(s, err);
 }

@@ -122,7 +122,7 @@ static bn_status start(struct engine *e, struct job *job, bool *ended, bn_error 
 /* What is wrong with one receipt is its result, except for a lack of memory and faults of this program. */
 static bn_status refuse(struct job *job, bn_status status, const bn_error *why, bn_error *err)
 {
-    if (status == BN_ERR_NOMEM || status == BN_ERR_INTERNAL) return bn_fail(err, status, "%s", why->msg);
+    if (bn_verify_is_own(status)) return bn_fail(err, status, "%s", why->msg);
     if (status != BN_OK) bn_verify_refuse(&job->subject, why);
     return BN_OK;
 }

@@ -89,7 +89,9 @@ BN_MUST_CHECK bn_status bn_verify_open_models(struct bn_verify *v, bn_error *err
 BN_MUST_CHECK bn_status bn_verify_check(struct bn_verify *v, struct bn_verify_subject *s,
                                         const struct bn_str *text, bn_error *err);
 BN_MUST_CHECK bn_status bn_verify_finish(struct bn_verify_subject *s, bn_error *err);
-/* A replay that was not possible. */
+/* Whether an error of a replay is the verifier's: of its memory, its device, this program. */
+bool bn_verify_is_own(bn_status status);
+/* A replay that was not possible for another reason. */
 void bn_verify_refuse(struct bn_verify_subject *s, const bn_error *why);
 
 /* Reads and opens a receipt. */

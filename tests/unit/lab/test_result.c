@@ -329,6 +329,22 @@ TEST(key_stays_under_load)
     assert_string_not_equal(id.key, first.key);
 }
 
+/* Baselines of a device and of the CPU beside it are of different machines, whatever driver the device has. */
+TEST(a_device_is_another_machine)
+{
+    bn_device_info gpu = {.id = "opencl:0", .type = "GPU", .name = "Some GPU", .driver = "1"};
+    struct bn_machine m = {.cpus_online = 4, .arch = "riscv64"};
+    struct bn_machine_id without, with, later;
+    must(bn_machine_identify(&without, &m, NULL));
+    m.device = &gpu;
+    must(bn_machine_identify(&with, &m, NULL));
+    assert_string_not_equal(with.key, without.key);
+    assert_memory_equal(with.label, "some-gpu-4cpu-", 14);
+    snprintf(gpu.driver, sizeof gpu.driver, "2");
+    must(bn_machine_identify(&later, &m, NULL));
+    assert_string_equal(later.key, with.key);
+}
+
 TEST(labels_are_names_of_folders)
 {
     static const char *const MODELS[][2] = {
