@@ -18,6 +18,8 @@
 #include "bn.h"
 #include "kernels/kernels.h"
 
+#define MIB(bytes) ((double)(bytes) / (1 << 20))
+
 /* The functions of libOpenCL.so.1 that are used. */
 /* clang-format off */
 #define BN_CL_FUNCTIONS(X)                                                                                   \
@@ -32,7 +34,7 @@
 #define BN_CL_KERNELS(X)                                                                                     \
     X(prepare) X(ternary_gemv) X(ternary_gemm) X(rope_store) X(attn_scores) X(attn_softmax) X(attn_values)   \
     X(f16_gemm) X(f32_gemm) X(finite) X(make_gates) X(convolve) X(keep_rows) X(normalise_heads) X(delta)     \
-    X(gate_heads) X(choose_experts) X(sum_experts)
+    X(gate_heads) X(choose_experts) X(sum_experts) X(limit_read) X(limit_copy) X(limit_dot)
 /* clang-format on */
 
 struct bn_cl_api {

@@ -43,6 +43,14 @@ uint64_t bn_device_bytes(const struct bn_device *device)
     return 0;
 }
 
+bn_status bn_device_measure(struct bn_device *device, enum bn_device_limit limit, size_t set_bytes,
+                            uint64_t budget_ns, double *rate, bn_error *err)
+{
+    (void)device, (void)limit, (void)set_bytes, (void)budget_ns;
+    *rate = 0;
+    return refuse(err);
+}
+
 bn_status bn_device_session_open(struct bn_device_session **out, struct bn_session *session, bn_error *err)
 {
     (void)session;

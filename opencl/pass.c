@@ -55,9 +55,8 @@ static void rope_and_store(const struct bn_cl_pass *p, uint32_t n)
     const size_t global[2] = {heads * p->group, 1}, local[2] = {p->group, 1};
     uint64_t stored = (uint64_t)p->n * hp->n_head_kv * head;
     if (hp->head_norms) bn_cl_count(p, BN_KERNEL_RMSNORM, heads * head);
-    if (rotated)
-        bn_cl_count(p, hp->rope == BN_ROPE_NEOX ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM,
-                    heads * hp->n_rot);
+    bn_cl_count(p, hp->rope == BN_ROPE_NEOX ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM,
+                rotated ? heads * hp->n_rot : 0);
     bn_cl_run(p->q, BN_CL_rope_store, global, local, args, BN_ARRAY_LEN(args),
               bn_cl_work(p, BN_KERNEL_F32_TO_F16, stored * 4, stored * 2));
 }
@@ -361,7 +360,7 @@ static void trace_head(struct bn_session *s)
 bn_status bn_device_pass(struct bn_session *s, bn_error *err)
 {
     struct bn_device_session *d = s->on_device;
-    uint64_t start = bn_clock_ns();
+    uint64_t start = bn_clock_ns(), enqueued = bn_prof_on(s->prof) ? bn_prof_now(s->prof) : 0;
     BN_TRY(begin_trace(d, err));
     d->host_bad = 0;
     bn_cl_zero(&d->queue, d->bad, 0, sizeof d->host_bad);
@@ -378,6 +377,7 @@ bn_status bn_device_pass(struct bn_session *s, bn_error *err)
     bn_cl_read(&d->queue, &d->host_bad, d->bad, 0, sizeof d->host_bad);
     bn_status status = bn_cl_finish(&d->queue, err);
     if (status == BN_OK) account(d);
+    if (status == BN_OK) bn_cl_profile(s, enqueued);
     if (status == BN_OK && s->model->hp.experts.n != 0) count_experts(s);
     if (status == BN_OK && d->traced != NULL) trace_head(s);
     bn_cl_begin(&d->queue);

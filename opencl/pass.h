@@ -90,6 +90,10 @@ void bn_cl_add_residual(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops,
 /* What is pending of that now. */
 void bn_cl_add_pending(struct bn_cl_pass *p);
 
+/* Puts the launches of a pass that ended into the session's profile, if there is one; enqueued: the profile's clock when
+ * the first one was. profile.c */
+void bn_cl_profile(struct bn_session *session, uint64_t enqueued);
+
 /* The halves of layer n that some models have: recurrent.c, experts.c. */
 void bn_cl_layer_recurrent(struct bn_cl_pass *p, uint32_t n);
 void bn_cl_layer_experts(struct bn_cl_pass *p, uint32_t n);

@@ -102,9 +102,16 @@ static void run_embed(void *arg, unsigned thread, unsigned n_threads)
 static bn_status run_on_device(struct bn_session *s, bn_error *err)
 {
     uint64_t start = bn_clock_ns();
+    brick_end(s->run.team, 0);
     bn_team_run(s->team, run_embed, s);
     s->timing.embed_ns += bn_clock_ns() - start;
-    return bn_device_pass(s, err);
+    bn_status status = bn_device_pass(s, err);
+    struct bn_prof_trail *trail = bn_prof_trail(s->prof, 0);
+    s->run.team = bn_prof_start(trail, BN_BRICK_TEAM);
+    if (bn_prof_wanted(trail) &&
+        trail->n > 0) /* also the wait for results, from the end of the last kernel on */
+        trail->open[trail->depth - 1].begin = trail->events[trail->n - 1].end;
+    return status;
 }
 
 static void run(void *arg, unsigned thread, unsigned n_threads)

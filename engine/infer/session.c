@@ -448,12 +448,28 @@ void bn_session_set_cancel(bn_session *s, bn_cancel_fn fn, void *user)
     s->cancel_user = user;
 }
 
+/* Those of a device, but for what stays on the CPU. */
+static bn_status name_kernels(bn_prof *prof, const bn_session *s, bn_error *err)
+{
+    prof->kernel_names = s->model->kernels->name;
+    if (s->on_device == NULL) return BN_OK;
+    bn_free(prof->own_kernel_names);
+    prof->own_kernel_names = bn_alloc(BN_KERNEL_COUNT, sizeof *prof->own_kernel_names);
+    if (prof->own_kernel_names == NULL) return bn_nomem(err);
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
+        const char *there = bn_device_kernel_name(s, (enum bn_kernel)k);
+        prof->own_kernel_names[k] = there != NULL ? there : prof->kernel_names[k];
+    }
+    prof->kernel_names = prof->own_kernel_names;
+    return BN_OK;
+}
+
 bn_status bn_session_set_profile(bn_session *s, bn_prof *prof, bn_error *err)
 {
     if (prof != NULL && prof->n_threads < s->n_threads)
         return bn_fail(err, BN_ERR_ARG, "the profile is of %u threads, the session has %u", prof->n_threads,
                        s->n_threads);
-    if (prof != NULL) prof->kernel_names = s->model->kernels->name;
+    if (prof != NULL) BN_TRY(name_kernels(prof, s, err));
     s->prof = prof;
     /* A profile that is kept has every thread in every pass. */
     bn_team_set_exact(s->team, s->is_exact || (prof != NULL && prof->watch == NULL));

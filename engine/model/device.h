@@ -33,6 +33,12 @@ const bn_device_info *bn_device_facts(const struct bn_device *device);
 /* Bytes that it allocated there, of weights and sessions. */
 uint64_t bn_device_bytes(const struct bn_device *device);
 
+/* What it can do at most: bytes read a second of a set, bytes read and written a second by copying it, multiply-adds of
+ * bytes a second, launches a second. Measured by the clock of the device, for about budget_ns; between two passes. */
+enum bn_device_limit { BN_DEVICE_READ, BN_DEVICE_COPY, BN_DEVICE_INT8, BN_DEVICE_LAUNCH, BN_DEVICE_LIMITS };
+BN_MUST_CHECK bn_status bn_device_measure(struct bn_device *device, enum bn_device_limit limit,
+                                          size_t set_bytes, uint64_t budget_ns, double *rate, bn_error *err);
+
 /* ---- with a session ---- */
 
 struct bn_device_session; /* session->on_device: room for a batch there */

@@ -33,7 +33,7 @@ static bool take_events(struct bn_prof_trail *trail, size_t room)
 }
 
 /* Upper bounds of what forward.c stamps. */
-#define IN_LAYER 40u      /* bricks and waits of a layer */
+#define IN_LAYER 48u      /* bricks and waits of a layer */
 #define OUT_OF_LAYERS 16u /* of a pass, outside of layers */
 #define OF_HEAD 6u        /* three bricks and three kernels of attention, of each head of each token */
 
@@ -103,6 +103,7 @@ void bn_prof_close(bn_prof *prof)
         bn_free(prof->trails[t].events);
     bn_free(prof->trails);
     bn_free(prof->own_kernel_names);
+    bn_free(prof->launches);
     bn_free(prof->passes);
     bn_free(prof);
 }
@@ -122,7 +123,7 @@ void bn_prof_reset_epoch(bn_prof *prof)
         *trail =
             (struct bn_prof_trail){.prof = prof, .events = trail->events, .room = trail->room, .layer = -1};
     }
-    prof->n_passes = 0;
+    prof->n_passes = prof->n_launches = 0;
     prof->n_skip = 0;
     prof->rests = false;
     prof->passes_dropped = 0;
@@ -255,6 +256,52 @@ void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint
                   });
 }
 
+/* Clocks differ by a little: an event begins after the one before, and ends before now. */
+void bn_prof_add_launch(bn_prof *prof, const struct bn_prof_launch *launch, const struct bn_prof_event *event)
+{
+    struct bn_prof_trail *trail = &prof->trails[0];
+    struct bn_prof_event *last = trail->n > 0 ? &trail->events[trail->n - 1] : NULL, e = *event;
+    uint64_t now = bn_prof_now(prof), after = last != NULL ? last->end : prof->epoch;
+    bool whole = prof->level == BN_PROF_LAYER && e.layer >= 0;
+    e.end = launch->ended < now ? launch->ended : now;
+    e.begin = launch->started > after ? launch->started : after;
+    if (e.begin > e.end) e.begin = e.end = after;
+    e.pass = pass_of(prof);
+    e.depth = 0;
+    e.kernel = BN_PROF_NO_KERNEL;
+    e.elements = (uint64_t)e.shape.rows * e.shape.cols * e.shape.n;
+    trail->bytes += e.bytes;
+    if (whole) e.brick = BN_BRICK_LAYER;
+    if (whole && last != NULL && last->brick == BN_BRICK_LAYER && last->layer == e.layer) {
+        last->end = e.end;
+        last->bytes += e.bytes;
+        return;
+    }
+    if (e.begin > after)
+        append(trail, &(struct bn_prof_event){.begin = after,
+                                              .end = e.begin,
+                                              .pass = e.pass,
+                                              .layer = whole ? -1 : e.layer,
+                                              .brick = BN_BRICK_TEAM,
+                                              .kernel = BN_PROF_NO_KERNEL});
+    if (prof->level == BN_PROF_KERNEL && event->kernel < BN_PROF_NO_KERNEL) {
+        struct bn_prof_event kernel = e;
+        kernel.kernel = event->kernel;
+        kernel.depth = 1;
+        kernel.elements = 0;
+        append(trail, &kernel);
+    }
+    size_t at = trail->n - (prof->level == BN_PROF_KERNEL && event->kernel < BN_PROF_NO_KERNEL);
+    trail->bricks[e.brick].ops += e.elements;
+    e.shape = (struct bn_prof_shape){0};
+    append(trail, &e);
+    if (whole || bn_array_grow(&prof->launches, &prof->launches_room, prof->n_launches + 1,
+                               sizeof *prof->launches, NULL) != BN_OK)
+        return;
+    prof->launches[prof->n_launches] = *launch;
+    prof->launches[prof->n_launches++].event = (uint32_t)at;
+}
+
 void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits)
 {
     if (!bn_prof_on(prof)) return;
@@ -286,7 +333,7 @@ void bn_prof_forget_events(bn_prof *prof)
 {
     for (unsigned t = 0; t < prof->n_threads; t++)
         prof->trails[t].n = prof->trails[t].n_folded = 0;
-    prof->n_passes = 0;
+    prof->n_passes = prof->n_launches = 0;
 }
 
 void bn_prof_finalize(bn_prof *prof, uint64_t end_ns)

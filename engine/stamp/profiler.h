@@ -139,6 +139,13 @@ struct bn_prof_pass {
     uint32_t n_tokens, n_logits;
 };
 
+/* What a device says of a kernel that it ran: ticks, moved to the host's clock by one offset for each pass. */
+struct bn_prof_launch {
+    uint64_t queued, submitted, started, ended;
+    uint32_t global[2], local[2]; /* work-items, of all and of a group */
+    uint32_t event;               /* the innermost of its events on the first trail */
+};
+
 struct bn_brick_stats {
     uint64_t count;
     uint64_t inclusive_ns, exclusive_ns;
@@ -198,6 +205,8 @@ struct bn_prof {
     struct bn_prof_pass *passes;
     size_t n_passes, passes_room;
     uint64_t passes_dropped;
+    struct bn_prof_launch *launches; /* in their order; none on the CPU */
+    size_t n_launches, launches_room;
     const char **own_kernel_names; /* of a profile that was read from a document; else NULL */
     const char *const
         *kernel_names; /* [BN_KERNEL_COUNT], of the session that it was attached to; else NULL */
@@ -279,6 +288,12 @@ static inline void bn_prof_count_ops(struct bn_prof_trail *trail, uint64_t ops)
 /* The kernel that began at trail->kernel_begin ends. */
 void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
                         const struct bn_prof_shape *shape);
+
+/* A kernel that a device ran after all events of the first thread so far: its brick, at the level of kernels the kernel
+ * in it (of the event: neither times nor depth; kernel BN_PROF_NO_KERNEL or more: none), and the wait before it as the
+ * brick Team. At the level of layers those of a layer are one event. Takes memory when it has to. */
+void bn_prof_add_launch(bn_prof *prof, const struct bn_prof_launch *launch,
+                        const struct bn_prof_event *event);
 
 static inline struct bn_brick_timer bn_prof_start(struct bn_prof_trail *trail, unsigned brick)
 {

@@ -49,6 +49,15 @@ static const struct column PASS_COLUMNS[] = {
     COLUMN(bn_prof_pass, "tokens", n_tokens, false, UINT64_MAX),
     COLUMN(bn_prof_pass, "logits", n_logits, false, UINT64_MAX),
 };
+#define LAUNCH(name, field, ticks) COLUMN(bn_prof_launch, name, field, ticks, UINT64_MAX)
+static const struct column LAUNCH_COLUMNS[] = {
+    LAUNCH("event", event, false),        LAUNCH("queued", queued, true),
+    LAUNCH("submitted", submitted, true), LAUNCH("started", started, true),
+    LAUNCH("ended", ended, true),         LAUNCH("global_0", global[0], false),
+    LAUNCH("global_1", global[1], false), LAUNCH("local_0", local[0], false),
+    LAUNCH("local_1", local[1], false),
+};
+#define N_LAUNCH_COLUMNS BN_ARRAY_LEN(LAUNCH_COLUMNS)
 #define N_EVENT_COLUMNS BN_ARRAY_LEN(EVENT_COLUMNS)
 #define N_PASS_COLUMNS BN_ARRAY_LEN(PASS_COLUMNS)
 
@@ -210,6 +219,11 @@ static void put_events(bn_json *profile, const bn_prof *prof)
         for (size_t i = 0; i < prof->trails[t].n; i++)
             put_row(array, &prof->trails[t].events[i], EVENT_COLUMNS, N_EVENT_COLUMNS, prof->epoch);
     }
+    if (prof->n_launches == 0) return;
+    put_names(profile, "launch_columns", LAUNCH_COLUMNS, N_LAUNCH_COLUMNS);
+    bn_json *launches = bn_json_put_array(profile, "launches");
+    for (size_t i = 0; i < prof->n_launches; i++)
+        put_row(launches, &prof->launches[i], LAUNCH_COLUMNS, N_LAUNCH_COLUMNS, prof->epoch);
 }
 
 /* The number of layers, and how many norms each has: a row of its parts each, but one for the heads of q and k together. In
@@ -324,6 +338,23 @@ static const char *read_events(bn_prof *prof, const bn_json *p)
     return NULL;
 }
 
+/* Of a device; without them it was the CPU. */
+static const char *read_launches(bn_prof *prof, const bn_json *p)
+{
+    const bn_json *array = bn_json_get(p, "launches");
+    if (array == NULL) return NULL;
+    prof->launches = bn_alloc(bn_json_size(array), sizeof *prof->launches);
+    if (prof->launches == NULL || bn_json_kind(array) != BN_JSON_ARRAY ||
+        !has_names(bn_json_get(p, "launch_columns"), LAUNCH_COLUMNS, N_LAUNCH_COLUMNS))
+        return "list of launches";
+    for (const bn_json *row = bn_json_first(array); row != NULL; row = bn_json_next(row)) {
+        struct bn_prof_launch *l = &prof->launches[prof->n_launches++];
+        if (!read_row(l, row, LAUNCH_COLUMNS, N_LAUNCH_COLUMNS) || l->event >= prof->trails[0].n)
+            return "list of launches";
+    }
+    return NULL;
+}
+
 static bn_status read_parts(bn_prof *prof, uint64_t *n_layers, const bn_json *p, bn_error *err)
 {
     const char *wrong = read_head(prof, p);
@@ -334,6 +365,7 @@ static bn_status read_parts(bn_prof *prof, uint64_t *n_layers, const bn_json *p,
     if (wrong == NULL) wrong = read_names(prof, bn_json_get(p, "bricks"), bn_json_get(p, "kernels"));
     if (wrong == NULL) wrong = read_passes(prof, p);
     if (wrong == NULL) wrong = read_events(prof, p);
+    if (wrong == NULL) wrong = read_launches(prof, p);
     if (wrong == NULL) return BN_OK;
     return bn_fail(err, BN_ERR_FORMAT, "the profile's %s is missing or malformed", wrong);
 }

@@ -185,6 +185,23 @@ static uint64_t length_of(const struct builder *b, const struct bn_prof_event *e
     return end > begin ? end - begin : 0;
 }
 
+/* NULL: the CPU ran it. */
+static const struct bn_prof_launch *launch_of(const bn_prof *prof, const struct bn_prof_event *e)
+{
+    size_t low = 0, high = prof->n_launches;
+    if (high == 0 || e < prof->trails[0].events || e >= prof->trails[0].events + prof->trails[0].n)
+        return NULL;
+    size_t event = (size_t)(e - prof->trails[0].events);
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (prof->launches[middle].event < event)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < prof->n_launches && prof->launches[low].event == event ? &prof->launches[low] : NULL;
+}
+
 /* Adds an event to the node of its group. */
 static void count(struct builder *b, struct group *g, const struct bn_prof_event *e)
 {
@@ -197,9 +214,15 @@ static void count(struct builder *b, struct group *g, const struct bn_prof_event
     node->bytes += e->bytes;
     node->ops += ops_of(e);
     if (node->kind != BN_NODE_KERNEL) return;
+    const struct bn_prof_launch *launch = launch_of(b->prof, e);
     if (!g->seen) node->grid[0]++;
     g->seen = true;
-    const uint32_t block[3] = {e->shape.rows, e->shape.n, e->shape.cols};
+    uint32_t block[3] = {e->shape.rows, e->shape.n, e->shape.cols};
+    for (size_t i = 0; i < 2 && launch != NULL; i++) { /* groups, and work-items of one */
+        block[i] = launch->local[i];
+        node->grid[i] = launch->local[i] > 0 ? launch->global[i] / launch->local[i] : 0;
+        block[2] = 1;
+    }
     for (size_t i = 0; i < 3; i++)
         if (block[i] > node->block[i]) node->block[i] = block[i];
     for (uint32_t up = node->parent; up != BN_NODE_NONE && b->graph->node[up].kind == BN_NODE_BRICK;
@@ -273,7 +296,13 @@ static bool is_barrier(const struct bn_prof_event *e)
 static bn_status read_stage(struct builder *b, struct thread *t, bn_error *err)
 {
     uint32_t task;
+    int layer = -1;
     for (; t->at < t->end && !is_barrier(&t->events[t->at]); t->at++) {
+        if (b->prof->n_launches > 0 && t->events[t->at].layer != layer) { /* a device needs no barriers */
+            end_of_thread(b);
+            b->n_groups = 0;
+            layer = t->events[t->at].layer;
+        }
         BN_TRY(read_event(b, t, t->at, &task, err));
         if (task != BN_NODE_NONE) follow(b, t, task, false);
     }

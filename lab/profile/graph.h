@@ -50,7 +50,8 @@ struct bn_graph_node {
     uint64_t begin_ns, ns;
     uint64_t elements, bytes, ops;
     /* How a kernel was divided. On a CPU: grid is (threads that took part, 1, 1), block is the largest share
-     * of one call: (rows, tokens or heads, columns). */
+     * of one call: (rows, tokens or heads, columns). On a device they are its groups and the items of one, of the last
+     * launch and at most. */
     uint32_t grid[3], block[3];
     uint32_t shared_bytes; /* 0 on a CPU, whose threads share all memory */
 

@@ -13,6 +13,7 @@
 #include "kernels/peak.h"
 #include "lab/host/meters.h"
 #include "lab/report/units.h"
+#include "model/device.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/harness.h"
@@ -99,6 +100,22 @@ static uint64_t budget_of(const struct bn_bench_limits *limits, const struct bn_
     return limits->budget_ns * (memory ? 10 : 1);
 }
 
+static bn_status measure_one(const struct bn_bench_limits *limits, struct bn_bench_limit *limit,
+                             uint64_t budget_ns, bn_error *err)
+{
+    static const enum bn_device_limit OF_DEVICE[] = {[BN_LIMIT_READ] = BN_DEVICE_READ,
+                                                     [BN_LIMIT_INT8] = BN_DEVICE_INT8,
+                                                     [BN_LIMIT_COPY] = BN_DEVICE_COPY,
+                                                     [BN_LIMIT_LAUNCH] = BN_DEVICE_LAUNCH};
+    if (limits->device == NULL) return bn_bench_limit_measure(limit, budget_ns, err);
+    limit->rate = 0;
+    if (limit->kind == BN_LIMIT_INT8)
+        limit->instruction = bn_device_facts(limits->device)->has_dot ? "dot of 4 bytes" : "multiplications";
+    return limit->kind == BN_LIMIT_FLOAT ? BN_OK
+                                         : bn_device_measure(limits->device, OF_DEVICE[limit->kind],
+                                                             limit->set_bytes, budget_ns, &limit->rate, err);
+}
+
 /* Again: something exceeded a known limit, so it is measured longer, and the greater rate stays. */
 static bn_status measure(struct bn_bench_limits *limits, struct bn_bench_limit wanted, bool again,
                          bn_error *err)
@@ -106,7 +123,7 @@ static bn_status measure(struct bn_bench_limits *limits, struct bn_bench_limit w
     struct bn_bench_limit *known = find(limits, &wanted);
     if (known != NULL && !again) return BN_OK;
     BN_TRY(bn_array_grow(&limits->list, &limits->room, limits->n + 1, sizeof *limits->list, err));
-    BN_TRY(bn_bench_limit_measure(&wanted, budget_of(limits, &wanted) * (known != NULL ? 4 : 1), err));
+    BN_TRY(measure_one(limits, &wanted, budget_of(limits, &wanted) * (known != NULL ? 4 : 1), err));
     known = find(limits, &wanted); /* the list may have moved */
     if (known == NULL)
         limits->list[limits->n++] = wanted;
@@ -123,6 +140,15 @@ bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes,
     const struct bn_bench_limit *known = find(limits, &wanted);
     *rate = known != NULL ? known->rate : 0;
     return BN_OK;
+}
+
+bn_status bn_bench_limits_others(struct bn_bench_limits *limits, size_t set_bytes, bn_error *err)
+{
+    struct bn_bench_limit copy = {.kind = BN_LIMIT_COPY, .n_threads = 1, .set_bytes = set_bytes};
+    struct bn_bench_limit launch = {.kind = BN_LIMIT_LAUNCH, .n_threads = 1};
+    if (limits->device == NULL) return BN_OK;
+    BN_TRY(measure(limits, copy, false, err));
+    return measure(limits, launch, false, err);
 }
 
 static struct bn_bench_limit reading(const struct bn_bench_case *c, unsigned n_threads)
@@ -149,6 +175,15 @@ static bn_status measure_case(struct bn_bench_limits *limits, const struct bn_be
 
 /* ---- bounds ---- */
 
+/* Is this the name of the kernel in a slot, here or on the model's device ("SLOT_opencl")? */
+static bool is_kernel(const bn_model *model, enum bn_kernel slot, const char *name)
+{
+    const char *here = bn_kernel_slot_name(slot);
+    size_t n = strlen(here);
+    if (model->device == NULL) return strcmp(model->kernels->name[slot], name) == 0;
+    return strncmp(name, here, n) == 0 && strcmp(name + n, "_opencl") == 0;
+}
+
 struct bn_bench_macs bn_bench_macs_of(const bn_model *model, const char *name)
 {
     const unsigned planes = model->wide ? 2 : 1; /* of activations for weights in tiles */
@@ -162,21 +197,20 @@ struct bn_bench_macs bn_bench_macs_of(const bn_model *model, const char *name)
         {BN_KERNEL_ATTN_SCORES, {0, 1}},       {BN_KERNEL_ATTN_VALUES, {0, 1}},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
-        if (strcmp(model->kernels->name[KNOWN[i].slot], name) == 0) return KNOWN[i].macs;
+        if (is_kernel(model, KNOWN[i].slot, name)) return KNOWN[i].macs;
     return (struct bn_bench_macs){0};
 }
 
-bool bn_bench_reads_cache(const struct bn_kernels *kernels, const char *name)
+bool bn_bench_reads_cache(const bn_model *model, const char *name)
 {
-    return strcmp(kernels->name[BN_KERNEL_ATTN_SCORES], name) == 0 ||
-           strcmp(kernels->name[BN_KERNEL_ATTN_VALUES], name) == 0;
+    return is_kernel(model, BN_KERNEL_ATTN_SCORES, name) || is_kernel(model, BN_KERNEL_ATTN_VALUES, name);
 }
 
 static struct bn_bench_bound find_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
                                         const struct bn_kernels *kernels, unsigned n_threads)
 {
     if (c->no_limit) return (struct bn_bench_bound){.reason = "exponentials, for which no limit is measured"};
-    if (bn_peak_of(kernels)->int8 == NULL)
+    if (limits->device == NULL && bn_peak_of(kernels)->int8 == NULL)
         return (struct bn_bench_bound){.reason = "plain C, for which no limit is measured"};
     const struct bn_bench_limit *read = find(limits, (struct bn_bench_limit[]){reading(c, n_threads)});
     struct bn_bench_bound bound = {.what = c->source};
@@ -197,6 +231,7 @@ bn_status bn_bench_limits_bound(struct bn_bench_limits *limits, const struct bn_
                                 const struct bn_kernels *kernels, unsigned n_threads, double ns,
                                 struct bn_bench_bound *bound, bn_error *err)
 {
+    if (limits->device != NULL) n_threads = 1; /* its limits do not depend on them */
     for (unsigned i = 0; i < 4 && (i == 0 || bound->ns > BN_BENCH_MOST_SHARE * ns); i++) {
         BN_TRY(measure_case(limits, c, kernels, n_threads, i > 0, err));
         *bound = find_bound(limits, c, kernels, n_threads);
@@ -222,6 +257,16 @@ static int by_threads(const void *a, const void *b)
     return (x->set_bytes > y->set_bytes) - (x->set_bytes < y->set_bytes);
 }
 
+static bool counts_bytes(const struct bn_bench_limit *l)
+{
+    return l->kind == BN_LIMIT_READ || l->kind == BN_LIMIT_COPY;
+}
+
+static const char *isa_of(const struct bn_bench_limits *limits, const struct bn_bench_limit *l)
+{
+    return limits->device != NULL ? "opencl" : l->kernels->isa;
+}
+
 bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err)
 {
     static const char *const HEADS[] = {"limit", "threads", "rate", "measured with"};
@@ -231,16 +276,22 @@ bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err)
     for (size_t i = 0; i < limits->n; i++) {
         const struct bn_bench_limit *l = &limits->list[i];
         char size[BN_UNITS_ROOM];
-        bool read = l->kind == BN_LIMIT_READ;
+        bool bytes = counts_bytes(l);
         if (l->rate <= 0) continue;
         bn_table_row(&t, "");
-        if (read)
-            bn_table_printf(&t, "reads %s", bn_units_text(size, (double)l->set_bytes, "bytes"));
+        if (bytes)
+            bn_table_printf(&t, "%s %s", l->kind == BN_LIMIT_READ ? "reads" : "copies",
+                            bn_units_text(size, (double)l->set_bytes, "bytes"));
+        else if (l->kind == BN_LIMIT_LAUNCH)
+            bn_table_text(&t, "launches");
         else
-            bn_table_printf(&t, "%s, %s", l->kind == BN_LIMIT_INT8 ? "bytes" : "floats", l->kernels->isa);
-        bn_table_count(&t, l->n_threads);
-        bn_table_value(&t, l->rate, read ? "bytes/s" : "MAC/s");
-        bn_table_text(&t, l->instruction != NULL ? l->instruction : "");
+            bn_table_printf(&t, "%s, %s", l->kind == BN_LIMIT_INT8 ? "bytes" : "floats", isa_of(limits, l));
+        if (limits->device != NULL)
+            bn_table_text(&t, "device");
+        else
+            bn_table_count(&t, l->n_threads);
+        bn_table_value(&t, l->rate, bytes ? "bytes/s" : l->kind == BN_LIMIT_LAUNCH ? "1/s" : "MAC/s");
+        bn_table_text(&t, !bytes && l->instruction != NULL ? l->instruction : "");
     }
     return bn_cli_print_table(&t, err);
 }
@@ -250,15 +301,17 @@ void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits)
     for (size_t i = 0; i < limits->n; i++) {
         const struct bn_bench_limit *l = &limits->list[i];
         if (l->rate <= 0) continue;
-        bool read = l->kind == BN_LIMIT_READ;
+        static const char *const KINDS[] = {"read", "int8", "float", "copy", "launch"};
         bn_json *object = bn_json_add_object(array);
-        bn_json_put_string(object, "kind", read ? "read" : l->kind == BN_LIMIT_INT8 ? "int8" : "float");
-        bn_json_put_u64(object, "threads", l->n_threads);
-        if (read) {
+        bn_json_put_string(object, "kind", KINDS[l->kind]);
+        if (limits->device == NULL) bn_json_put_u64(object, "threads", l->n_threads);
+        if (counts_bytes(l)) {
             bn_json_put_u64(object, "set_bytes", l->set_bytes);
             bn_json_put_number(object, "bytes_per_second", l->rate);
+        } else if (l->kind == BN_LIMIT_LAUNCH) {
+            bn_json_put_number(object, "launches_per_second", l->rate);
         } else {
-            bn_json_put_string(object, "isa", l->kernels->isa);
+            bn_json_put_string(object, "isa", isa_of(limits, l));
             bn_json_put_string(object, "instruction", l->instruction);
             bn_json_put_number(object, "macs_per_second", l->rate);
         }

@@ -11,27 +11,32 @@
 #include "lab/report/table.h"
 #include "tools/bench/work.h"
 
-enum bn_bench_limit_kind { BN_LIMIT_READ, BN_LIMIT_INT8, BN_LIMIT_FLOAT };
+/* The last two are of devices alone, which have no limit of floats. */
+enum bn_bench_limit_kind { BN_LIMIT_READ, BN_LIMIT_INT8, BN_LIMIT_FLOAT, BN_LIMIT_COPY, BN_LIMIT_LAUNCH };
 
 struct bn_bench_limit {
     enum bn_bench_limit_kind kind;
     unsigned n_threads;
-    size_t set_bytes;                 /* of reading */
+    size_t set_bytes;                 /* of reading and copying */
     const struct bn_kernels *kernels; /* of arithmetic: whose instruction set */
     const char *instruction;
-    double rate; /* bytes or multiply-adds a second; 0: there is no loop for it */
+    double rate; /* bytes, multiply-adds or launches a second; 0: there is no loop for it */
 };
 
 /* Zeroed before use, released by bn_bench_limits_release. */
 struct bn_bench_limits {
     struct bn_bench_limit *list;
     size_t n, room;
-    uint64_t budget_ns; /* for each measurement */
+    uint64_t budget_ns;       /* for each measurement */
+    struct bn_device *device; /* whose limits these are, borrowed; NULL: those of the CPU */
 };
 void bn_bench_limits_release(struct bn_bench_limits *limits);
 
-/* Measures a limit for about budget_ns, and sets its instruction and rate. */
+/* Measures a limit of the CPU for about budget_ns, and sets its instruction and rate. */
 BN_MUST_CHECK bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uint64_t budget_ns,
+                                               bn_error *err);
+/* Those of a device that bound nothing: copying a set of this size, launches. */
+BN_MUST_CHECK bn_status bn_bench_limits_others(struct bn_bench_limits *limits, size_t set_bytes,
                                                bn_error *err);
 /* The rate at which a set of this size is read. With again, a known limit is measured once more, because
  * something exceeded it; the greater rate is kept. */
@@ -46,7 +51,7 @@ struct bn_bench_macs {
 struct bn_bench_macs bn_bench_macs_of(const bn_model *model, const char *name);
 
 /* Does this kernel read the KV cache? */
-bool bn_bench_reads_cache(const struct bn_kernels *kernels, const char *name);
+bool bn_bench_reads_cache(const bn_model *model, const char *name);
 
 /* What bounds a case. */
 struct bn_bench_bound {

@@ -61,7 +61,7 @@ static bn_status add_kernel(struct table *table, const bn_model *model, const st
     if (row == NULL) return bn_nomem(err);
     double ops = (double)node->ops / (double)table->n_passes;
     double bytes = (double)node->bytes / (double)table->n_passes;
-    if (bn_bench_reads_cache(model->kernels, node->name)) {
+    if (bn_bench_reads_cache(model, node->name)) {
         row->is_attention = true;
         size_t set = (size_t)(node->bytes / table->n_tokens);
         if (set > row->work.hot_bytes) row->work.hot_bytes = set;
@@ -196,7 +196,7 @@ static bn_status show(struct table *table, struct bn_bench_limits *limits, const
 
 bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document, bn_error *err)
 {
-    struct bn_bench_limits limits = {.budget_ns = BUDGET_NS};
+    struct bn_bench_limits limits = {.budget_ns = BUDGET_NS, .device = p->model->device};
     struct table *table = bn_alloc(1, sizeof *table);
     if (table == NULL) return bn_nomem(err);
     bn_status status = make_table(table, p, err);

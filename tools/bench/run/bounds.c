@@ -63,7 +63,7 @@ static void count_work(const struct job *job, struct row *row)
     for (size_t i = 0; i < c->n_kernels && tokens > 0; i++) {
         const bn_kernel_stat *k = &c->kernels[i];
         struct bn_bench_macs macs = bn_bench_macs_of(job->m.model, k->name);
-        if (c->decode || !bn_bench_reads_cache(job->m.model->kernels, k->name))
+        if (c->decode || !bn_bench_reads_cache(job->m.model, k->name))
             row->work.bytes += (double)k->bytes / tokens;
         row->work.int8_macs += (double)macs.int8 * (double)k->ops / tokens;
         row->work.float_macs += (double)macs.floats * (double)k->ops / tokens;
@@ -98,8 +98,12 @@ static bn_status measure(struct job *job, struct bn_args *args, bn_error *err)
     const struct bn_bench_config *first = &job->m.configs[0];
     BN_TRY(bn_bench_learn_reads(&job->m, first->session, first->depth, &job->reads, err));
     job->set_bytes = bn_min_size((size_t)job->m.token_bytes, BN_BANDWIDTH_MAX_BYTES);
-    job->source = job->m.token_bytes > job->m.h.machine.cache_l3_bytes ? "memory" : "cache";
+    job->m.h.limits.device = job->m.model->device;
     job->m.h.limits.budget_ns = (uint64_t)(o->min_time * 1e9);
+    job->source = job->m.model->device != NULL                           ? "memory of the device"
+                  : job->m.token_bytes > job->m.h.machine.cache_l3_bytes ? "memory"
+                                                                         : "cache";
+    BN_TRY(bn_bench_limits_others(&job->m.h.limits, job->set_bytes, err));
     BN_TRY(bn_bench_measure(&job->m, err));
     return find_rows(job, err);
 }

@@ -17,6 +17,8 @@
 #include "base/team.h"
 #include "infer/exchange.h"
 #include "lab/host/meters.h"
+#include "model/device.h"
+#include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/ranks.h"
@@ -342,6 +344,13 @@ static bn_status probe(struct bn_bench_measurement *m, bn_error *err)
     double *rates = bn_realloc(m->bandwidth, at + m->o->threads.n, sizeof *rates);
     if (rates == NULL) return bn_nomem(err);
     m->bandwidth = rates;
+    if (m->model->device != NULL) { /* reads at one speed for all numbers of threads */
+        BN_TRY(bn_device_measure(m->model->device, BN_DEVICE_READ, (size_t)m->token_bytes, budget_ns,
+                                 &rates[at], err));
+        for (size_t t = 1; t < m->o->threads.n; t++)
+            rates[at + t] = rates[at];
+        return BN_OK;
+    }
     for (size_t t = 0; t < m->o->threads.n; t++)
         rates[at + t] =
             bn_cli_ranks() != NULL /* each reads a part */

@@ -41,7 +41,7 @@ static uint64_t bytes_read(bn_session *session, bool cache)
     uint64_t bytes = 0;
     bn_session_tally(session);
     for (size_t i = 0; bn_session_kernel_stat(session, i, &k); i++)
-        if (!cache || bn_bench_reads_cache(session->model->kernels, k.name)) bytes += k.bytes;
+        if (!cache || bn_bench_reads_cache(session->model, k.name)) bytes += k.bytes;
     return bytes;
 }
 
