@@ -22,9 +22,9 @@
 #define MAX_DEVICES 64u /* of one platform */
 
 #define INSTALL_LOADER \
-    "install ocl-icd-libopencl1 (Debian), ocl-icd (Fedora, Arch), and the driver of the device"
+    "install ocl-icd-libopencl1 (Debian), OpenCL-ICD-Loader (Fedora) or ocl-icd (Arch), and the driver of your GPU"
 #define INSTALL_DRIVER \
-    "install the OpenCL driver of its vendor; for the CPU: pocl-opencl-icd (Debian), pocl (Fedora, Arch)"
+    "install the OpenCL driver of your GPU; for the CPU: pocl-opencl-icd (Debian), pocl (Fedora, Arch)"
 
 /* ---- the loader ---- */
 
@@ -230,7 +230,7 @@ bn_status bn_cl_find(struct bn_cl_device *out, size_t n, size_t *n_found, bn_err
     if (n >= *n_found)
         return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "there is no device opencl:%zu; this machine has %zu",
                                n, *n_found),
-                       err, "bn run devices lists them");
+                       err, "'bn-run devices' lists them");
     return BN_OK;
 }
 
@@ -258,7 +258,9 @@ bn_status bn_cl_open(struct bn_cl_device **out, size_t n, const struct bn_cl_opt
     if (d == NULL) return bn_nomem(err);
     bn_status status = bn_cl_find(d, n, &n_found, err);
     if (status == BN_OK && d->info.lacks[0] != '\0')
-        status = bn_fail_in(err, BN_ERR_UNSUPPORTED, d->info.name, "%s lacks %s", d->info.id, d->info.lacks);
+        status = bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, d->info.name, "the device %s lacks %s",
+                                    d->info.id, d->info.lacks),
+                         err, "a newer driver may have it; else another device, or --device cpu");
     if (status == BN_OK && options != NULL && options->scalar_rows) {
         d->is_cpu = false;
         d->group_size = 64;
@@ -284,8 +286,6 @@ void bn_cl_close(struct bn_cl_device *device)
 }
 
 /* ---- buffers ---- */
-
-#define MIB(bytes) ((double)(bytes) / (1 << 20))
 
 bn_status bn_cl_alloc(struct bn_cl_device *device, cl_mem *out, size_t n_bytes, const char *what,
                       bn_error *err)

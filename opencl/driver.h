@@ -18,6 +18,8 @@
 #include "bn.h"
 #include "kernels/kernels.h"
 
+#define MIB(bytes) ((double)(bytes) / (1 << 20))
+
 /* The functions of libOpenCL.so.1 that are used. */
 /* clang-format off */
 #define BN_CL_FUNCTIONS(X)                                                                                   \

@@ -148,10 +148,10 @@ bn_status bn_cl_build(struct bn_cl_device *d, const struct bn_cl_options *o, bn_
     char options[256], path[PATH_MAX];
     struct bn_sha256 sha;
     cl_int code;
-    /* dot() is a function of OpenCL C 3.0; the rest needs 1.2. */
+    /* dot() is a function of OpenCL C 3.0; the rest needs 1.2. -w: PoCL writes on standard error that it has warnings. */
     snprintf(
         options, sizeof options,
-        "-cl-std=%s -cl-fp32-correctly-rounded-divide-sqrt -D BN_GROUP=%zu -D BN_VECTOR=%d -D BN_FP64=%d "
+        "-w -cl-std=%s -cl-fp32-correctly-rounded-divide-sqrt -D BN_GROUP=%zu -D BN_VECTOR=%d -D BN_FP64=%d "
         "-D BN_DOT=%d",
         dot == BN_CL_DOT_KHR ? "CL3.0" : "CL1.2", d->group_size, d->is_cpu ? 16 : 1,
         d->info.has_fp64 && !o->no_fp64, (int)dot);

@@ -252,11 +252,12 @@ static bn_status check_room(const struct bn_device *d, bn_error *err)
     uint64_t largest, all = plan(d->model, &largest);
     bool fits = all <= info->memory && largest <= info->max_alloc;
     if (fits) return BN_OK;
-    return bn_fail(err, BN_ERR_NOMEM,
-                   "no memory on %s: the weights take %.1f MiB, the largest matrix %.1f MiB; the device has "
-                   "%.1f MiB, and %.1f MiB for one buffer",
-                   info->id, (double)all / 0x1p20, (double)largest / 0x1p20, (double)info->memory / 0x1p20,
-                   (double)info->max_alloc / 0x1p20);
+    bn_fail(
+        err, BN_ERR_NOMEM,
+        "no memory on %s: the weights take %.1f MiB, the largest matrix %.1f MiB; the device has %.1f MiB, and "
+        "%.1f MiB for one buffer",
+        info->id, MIB(all), MIB(largest), MIB(info->memory), MIB(info->max_alloc));
+    return bn_hint(BN_ERR_NOMEM, err, "a smaller model, a device with more memory, or --device cpu");
 }
 
 bn_status bn_cl_upload(struct bn_device *d, bn_error *err)

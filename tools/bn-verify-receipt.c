@@ -36,7 +36,7 @@ static const struct bn_option SIGNATURE[] = {
 static const struct bn_option DEMANDS[] = {
     BN_OPTION("policy", "requirements as JSON; options add to them", .group = "Demands",
               BN_TO_TEXT(OF, policy)),
-    BN_RARE("require-gpu-kernels", "require that GPU kernels ran", BN_TO_BOOL(OF, require_gpu_kernels)),
+    BN_RARE("require-gpu-kernels", "require a bound receipt of a GPU", BN_TO_BOOL(OF, require_gpu_kernels)),
     BN_RARE("require-quantized-kernels", "require quantised kernels and no fallback to floats",
             BN_TO_BOOL(OF, require_quantized_kernels)),
     BN_RARE("validate-performance", "check the speed against this machine's bandwidth",

@@ -55,7 +55,8 @@ static bn_status open_device(struct bn_model *m, const char *selector, bn_error 
 {
     if (selector == NULL || strcmp(selector, "cpu") == 0) return BN_OK;
     if (m->ranks == NULL) return bn_device_open(&m->device, m, selector, err);
-    return bn_fail(err, BN_ERR_UNSUPPORTED, "a model that is divided among ranks runs on CPUs only");
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "a model that is divided among ranks runs on CPUs only"),
+                   err, "run one process, or leave --device out");
 }
 
 static bn_status open_bytes(struct bn_model *m, const bn_model_options *options, bn_error *err)

@@ -8,12 +8,17 @@
 #define MOST_ROWS 16u   /* of a group */
 
 #if BN_VECTOR == 16
+/* As widen, but of a NaN, which may stay a signalling one. Pairs of words: conversions of vectors are slow in PoCL. */
 static float16 load_f16(global const ushort *w)
 {
-    uint16 h = convert_uint16(vload16(0, w)), size = (h & 0x7FFFu) << 13;
-    float16 x = as_float16(size) * 0x1p112f; /* as in widen */
-    uint16 special = as_uint16(size >= 31u << 23) & (INFINITE | as_uint16(size > 31u << 23) & 0x400000u);
-    return as_float16(as_uint16(x) | special | (h & 0x8000u) << 16);
+    uint8 pairs = vload8(0, (global const uint *)w);
+    uint16 h;
+    h.even = pairs & 0xFFFFu;
+    h.odd = pairs >> 16;
+    uint16 size = ((h & 0x7FFFu) << 13) + (112u << 23);
+    uint16 small = as_uint16(as_float16(size + (1u << 23)) - 0x1p-14f);
+    size = select(size, small, size < 113u << 23) | (as_uint16(size >= 143u << 23) & INFINITE);
+    return as_float16(size | (h & 0x8000u) << 16);
 }
 
 static float16 load_f32(global const float *w)
@@ -38,7 +43,7 @@ static float of_f32(float w)
     kernel void name##_gemm(global float *y, uint ldy, global const type *w, uint rows, uint k, \
                             global const float *x, uint ldx, uint n)                            \
     {                                                                                           \
-        const uint row = get_global_id(1), whole = k / 16 * 16;                                 \
+        const uint row = get_global_id(1), whole = k % 2 == 0 ? k / 16 * 16 : 0;                \
         if (get_local_id(0) != 0 || row >= rows) return;                                        \
         w += (size_t)row * k;                                                                   \
         for (uint j = 0; j < n; j++) {                                                          \
@@ -49,7 +54,7 @@ static float of_f32(float w)
                 sum = fma(load_##name(w + i), vload16(0, in + i), sum);                         \
             vstore16(sum, 0, lane);                                                             \
             for (uint i = whole; i < k; i++)                                                    \
-                lane[i - whole] = fma(of_##name(w[i]), in[i], lane[i - whole]);                 \
+                lane[i % 16] = fma(of_##name(w[i]), in[i], lane[i % 16]);                       \
             y[(size_t)j * ldy + row] = fold16(lane);                                            \
         }                                                                                       \
     }

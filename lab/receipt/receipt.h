@@ -96,7 +96,7 @@ BN_MUST_CHECK bn_status bn_receipt_self_digest(const bn_json *statement, char he
 BN_MUST_CHECK bn_status bn_receipt_seal(bn_json *statement, bn_error *err);
 /* What a receipt shows of a model's path: its last part, or the whole reference "hf:...". */
 const char *bn_receipt_base_name(const char *path);
-/* The instruction set that ends a kernel's name when it is another one than isa, else NULL; for kernels of devices too. */
+/* The instruction set that ends a kernel's name when it is another one than isa. NULL: none, or a kernel of a device. */
 const char *bn_receipt_other_isa(const char *kernel, const char *isa);
 /* Puts what a receipt says of a model itself; quantization is the type of the first layer's query matrix. */
 void bn_receipt_put_shape(bn_json *object, const bn_model *model);

@@ -182,3 +182,13 @@ field() { python3 -c 'import json, sys; print(eval("d" + sys.argv[2], {"d": json
 check 'a document of bn-bench names the device' equal "$(field "$tmp/dev-bench.json" '["machine"]["device"]["type"]')" "$type"
 check 'one of the CPU does not' equal "$(field "$tmp/cpu-bench.json" '["machine"].get("device")')" None
 says 9 'and the two are not compared' 'another machine' "$bin/bn-bench" compare "$tmp/cpu-bench.json" "$tmp/dev-bench.json"
+
+# ---- a server ----
+
+# shellcheck source=tests/serve/server.sh
+. tests/serve/server.sh
+start --receipts "$tmp/served" --device opencl
+ask /v1/completions '{"prompt": "ROMEO:", "max_tokens": 4, "temperature": 0.8, "seed": 7}' >"$tmp/code"
+stop_server
+check 'a server on the device writes receipts of it' grep -q '"backend": *"opencl"' "$tmp"/served/*.json
+refused - 'which replay on the CPU' "$tmp"/served/*.json --replay -m "$model"

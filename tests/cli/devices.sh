@@ -20,7 +20,7 @@ no_loader() { env LD_LIBRARY_PATH="$tmp/broken" "$@"; }
 # ---- names ----
 
 says 2 'a device that is none of the names' "error: --device is 'gpu', expected cpu, opencl, opencl:N or auto" "$run" --device gpu -p x
-says 2 'the hint names the list' 'hint: bn run devices lists' "$run" --device cuda -p x
+says 2 'the hint names the list' "hint: 'bn-run devices' lists" "$run" --device cuda -p x
 says 2 'of the environment too' "BN_DEVICE is 'cuda'" env BN_DEVICE=cuda "$run" -p x
 for bad in opencl: opencl:x opencl:-1 opencl:12345 OPENCL ''; do
     says 2 "a bad name: '$bad'" 'expected cpu, opencl, opencl:N or auto' "$run" "--device=$bad" -p x

@@ -63,7 +63,7 @@ bn_status bn_cli_device(const char **name, const struct bn_args *args, bn_error 
     if (strcmp(device, "opencl") == 0 || strcmp(device, "auto") == 0 || is_number) return BN_OK;
     return bn_hint(bn_fail(err, BN_ERR_ARG, "%s is '%.40s', expected cpu, opencl, opencl:N or auto",
                            bn_args_typed(args, &args->device, typed), device),
-                   err, "bn run devices lists the devices of this machine");
+                   err, "'bn-run devices' lists the devices of this machine");
 }
 
 bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn_model_options *options,

@@ -76,6 +76,7 @@ static void explain_nulls(bn_json *machine)
     }
 }
 
+/* Of the model that was opened last. */
 static struct {
     bool known;
     bn_device_info info;

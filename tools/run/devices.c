@@ -53,7 +53,7 @@ bn_status bn_run_devices(struct bn_args *args, bn_error *err)
         bn_json_put_text(doc, "hint", why.hint);
         status = bn_cli_flush_json(doc, false, err);
     } else if (n == 0) {
-        printf("cpu is the only device: %s\nto have more: %s\n", why.msg, why.hint);
+        printf("cpu is the only device: %s\nto use another one: %s\n", why.msg, why.hint);
     } else {
         puts("device     type             memory  units  binary64  dot  lacks");
         for (size_t i = 0; i < n; i++)

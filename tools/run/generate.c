@@ -101,7 +101,7 @@ static void print_traces(const struct bn_run_options *o, const struct job *job)
     for (size_t i = 0; o->kernels && bn_session_kernel_stat(job->engine.session, i, &k); i++)
         fprintf(stderr, "quant_dispatch: kernel=%s calls=%llu total_us=%.2f\n", k.name,
                 (unsigned long long)k.calls, (double)k.ns / 1e3);
-    bn_run_print_dispatch(&job->dispatch, job->engine.model);
+    bn_run_print_dispatch(&job->dispatch, job->engine.session);
 }
 
 /* --assert-greedy: every token is the one with the greatest logit of its step. */

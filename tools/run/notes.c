@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "infer/session.h"
 #include "model/hparams.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
@@ -156,16 +157,18 @@ static void name_weights(char name[BN_PART_NAME_ROOM], const struct bn_model *m,
                 bn_part_name(name, part, l);
 }
 
-void bn_run_print_dispatch(const struct bn_run_dispatch *d, const bn_model *model)
+void bn_run_print_dispatch(const struct bn_run_dispatch *d, const bn_session *session)
 {
+    const bn_model *model = session->model;
+    bn_kernel_stat kernel = {.name = "none"};
     char name[BN_PART_NAME_ROOM];
     for (size_t i = 0; i < d->n; i++) {
         const struct bn_run_dispatched *one = &d->list[i];
         name_weights(name, model, one->weights);
         const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&model->gguf, name);
+        if (one->kernel < BN_KERNEL_COUNT) (void)bn_session_kernel_since(session, NULL, one->kernel, &kernel);
         fprintf(stderr, "quant_dispatch: tensor=%s type=%s kernel=%s calls=%llu\n", name,
-                t != NULL ? bn_type_info(t->type)->name : "unknown",
-                one->kernel < BN_KERNEL_COUNT ? model->kernels->name[one->kernel] : "none",
+                t != NULL ? bn_type_info(t->type)->name : "unknown", kernel.name,
                 (unsigned long long)one->calls);
     }
     if (d->failed) bn_report_warning("--kernels: some tensors are missing, since memory was short");

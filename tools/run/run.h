@@ -147,7 +147,7 @@ struct bn_run_dispatch {
     bool failed;  /* memory was short */
 };
 void bn_run_count_dispatch(void *dispatch, const void *weights, enum bn_kernel kernel);
-void bn_run_print_dispatch(const struct bn_run_dispatch *dispatch, const bn_model *model);
+void bn_run_print_dispatch(const struct bn_run_dispatch *dispatch, const bn_session *session);
 
 /* With ranks: what a token exchanged, and how long that took. */
 void bn_run_note_ranks(const struct bn_generation *gen);
