@@ -97,16 +97,16 @@ const char *bn_isa_available(size_t i);
 
 /* A processor beside the CPU, found through OpenCL. Results on it are the same bits. */
 typedef struct bn_device_info {
-    char id[24];                   /* "opencl:0" */
-    char type[16];                 /* "GPU", "CPU", "accelerator" */
-    char name[128], vendor[128];   /* of the device */
+    char id[24];                 /* "opencl:0" */
+    char type[16];               /* "GPU", "CPU", "accelerator" */
+    char name[128], vendor[128]; /* of the device */
     char platform[128], driver[64];
-    char version[64];              /* of OpenCL */
-    uint64_t memory, max_alloc;    /* bytes: of all of it, of one buffer */
-    uint32_t units, mhz;           /* compute units, their clock */
-    bool has_fp64, has_dot;        /* binary64; integer dot products */
-    char lacks[160];               /* why it is refused, by what it says of itself; empty: nothing is missing */
-    char program[65];              /* SHA-256 of the kernels' source and options; empty until it is opened */
+    char version[64];           /* of OpenCL */
+    uint64_t memory, max_alloc; /* bytes: of all of it, of one buffer */
+    uint32_t units, mhz;        /* compute units, their clock */
+    bool has_fp64, has_dot;     /* binary64; integer dot products */
+    char lacks[160];            /* why it is refused, by what it says of itself; empty: nothing is missing */
+    char program[65];           /* SHA-256 of the kernels' source and options; empty until it is opened */
 } bn_device_info;
 
 /* Fills out with the devices of this machine, `room` at most, and *n with their number. BN_ERR_NOT_FOUND: there is none;
@@ -138,7 +138,8 @@ typedef struct bn_model_options {
     bool skip_code_check;    /* do not scan the weights for the unused code 3 */
     bn_progress_fn progress; /* may be NULL */
     void *user;              /* passed to progress */
-    const char *device;      /* "opencl", "opencl:N"; "auto": a GPU where one is good enough; NULL or "cpu": the CPU */
+    const char
+        *device; /* "opencl", "opencl:N"; "auto": a GPU where one is good enough; NULL or "cpu": the CPU */
 } bn_model_options;
 
 /* Opens a GGUF file. options may be NULL. On failure *out is NULL. */

@@ -120,7 +120,7 @@ bool bn_cl_launch(struct bn_cl_trial *t, size_t global0, size_t global1, size_t 
     for (const struct bn_cl_copy *b = t->buffers; b < t->buffers + t->n_buffers; b++)
         if (b->mem != NULL) bn_cl_write(t->q, b->mem, 0, b->host, b->n_bytes + GUARD_BYTES);
     bn_cl_run(t->q, t->c->kernel, global, local, t->args, t->n_args,
-              (struct bn_cl_work){BN_KERNEL_COUNT, 0, 0});
+              (struct bn_cl_work){.slot = BN_KERNEL_COUNT});
     t->status = bn_cl_finish(t->q, t->err);
     return t->status == BN_OK;
 }

@@ -111,4 +111,7 @@ struct bn_device_session {
     char names[BN_KERNEL_COUNT][48];
 };
 
+/* Before tokens that may be taken back: an error is one of the queue. Defined in session.c. */
+void bn_cl_keep_state(struct bn_sequence *sequence);
+
 #endif

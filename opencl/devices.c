@@ -312,8 +312,8 @@ bn_status bn_cl_alloc(struct bn_cl_device *device, cl_mem *out, size_t n_bytes, 
     }
     atomic_fetch_sub(&device->bytes, n_bytes);
     return bn_fail_in(err, BN_ERR_NOMEM, device->info.id,
-                      "no memory on the device: %s needs %.1f MiB, and %.1f MiB of %.1f MiB are taken", what,
-                      MIB(n_bytes), MIB(before), MIB(device->info.memory));
+                      "no memory on the device for %s: %.1f MiB more, and %.1f MiB of %.1f MiB are taken",
+                      what, MIB(n_bytes), MIB(before), MIB(device->info.memory));
 }
 
 void bn_cl_free(struct bn_cl_device *device, cl_mem buffer, size_t n_bytes)

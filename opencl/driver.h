@@ -117,6 +117,7 @@ void bn_cl_free(struct bn_cl_device *device, cl_mem buffer, size_t n_bytes);
 struct bn_cl_work {
     enum bn_kernel slot;
     uint64_t bytes, ops;
+    bool is_more; /* of a call that was counted */
 };
 
 struct bn_cl_counter {
@@ -129,7 +130,7 @@ struct bn_cl_launch {
     enum bn_kernel slot;
     int32_t layer;
     size_t global[2], local[2];
-    uint64_t queued, submitted, started, ended, bytes, ops;
+    uint64_t queued, submitted, started, ended, calls, bytes, ops;
 };
 
 struct bn_cl_queue {

@@ -14,7 +14,7 @@ static void choose(const struct bn_cl_pass *p)
                                      BN_CL_MEM(d->experts), BN_CL_MEM(d->weights)};
     const size_t local[2] = {p->group, 1}, global[2] = {p->n * p->group, 1};
     bn_cl_run(p->q, BN_CL_choose_experts, global, local, args, BN_ARRAY_LEN(args),
-              (struct bn_cl_work){BN_KERNEL_SOFTMAX, 0, (uint64_t)p->n * experts->n});
+              bn_cl_work(p, BN_KERNEL_SOFTMAX, 0, (uint64_t)p->n * experts->n));
 }
 
 /* y of each token = the weighted sum of its pairs. */
@@ -27,7 +27,7 @@ static void sum(const struct bn_cl_pass *p)
                                      BN_CL_U32(p->hp->n_embd)};
     const size_t local[2] = {64, 1}, global[2] = {bn_cl_round_up(p->hp->n_embd, 64), p->n};
     bn_cl_run(p->q, BN_CL_sum_experts, global, local, args, BN_ARRAY_LEN(args),
-              (struct bn_cl_work){BN_KERNEL_COUNT, 0, 0});
+              bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
 }
 
 void bn_cl_layer_experts(struct bn_cl_pass *p, uint32_t n)
@@ -46,8 +46,8 @@ void bn_cl_layer_experts(struct bn_cl_pass *p, uint32_t n)
                                         .ld_out = d->ld_norm,
                                         .next = &l->gate_up[0]},
                   (struct bn_cl_ops){"ffn_norm", "ffn_gate_norm_in"}, layer);
-    bn_cl_multiply_floats(p, l->router, false, n_experts, embd, d->norm, d->ld_norm, d->router, n_experts,
-                          p->n);
+    bn_cl_multiply_floats(p, l->router, false, n_experts * embd * sizeof(float), n_experts, embd, d->norm,
+                          d->ld_norm, d->router, n_experts, p->n);
     bn_cl_trace(p, "router", layer, d->router, 0, n_experts, n_experts);
     choose(p);
     bn_cl_trace(p, "expert_weights", layer, d->weights, 0, k, k);

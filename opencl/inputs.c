@@ -55,7 +55,7 @@ static size_t steps_of(const struct bn_cl_pass *p, const struct bn_cl_inputs *in
     if (in->adds) steps[n++] = BN_KERNEL_ADD;
     if (in->activates) steps[n++] = ACTIVATIONS[p->hp->activation];
     if (in->norm != NULL) steps[n++] = BN_KERNEL_RMSNORM;
-    if (in->next != NULL)
+    if (in->next != NULL && in->next != &p->d->device->head_linear) /* as on the CPU */
         steps[n++] = format_of(p, in->next).bits == 16 ? BN_KERNEL_QUANTIZE16 : BN_KERNEL_QUANTIZE;
     return n;
 }
@@ -72,7 +72,7 @@ void bn_cl_prepare_rows(const struct bn_cl_pass *p, const struct bn_cl_inputs *i
                                      BN_CL_MEM(in->index),
                                      BN_CL_MEM(in->adds ? d->y : NULL),
                                      BN_CL_U32(d->ld_y),
-                                     BN_CL_MEM(in->add_norm),
+                                     BN_CL_MEM(in->adds ? in->add_norm : NULL),
                                      BN_CL_U32(d->up_at),
                                      BN_CL_U32(in->activates ? ACTIVATIONS[p->hp->activation] : 0),
                                      BN_CL_F32(p->hp->experts.n != 0 ? p->hp->experts.limit : INFINITY),
@@ -102,7 +102,7 @@ void bn_cl_prepare_rows(const struct bn_cl_pass *p, const struct bn_cl_inputs *i
     for (size_t i = 0; i + 1 < n_steps; i++)
         bn_cl_count(p, steps[i], elements);
     bn_cl_run(p->q, BN_CL_prepare, global, local, args, BN_ARRAY_LEN(args),
-              (struct bn_cl_work){steps[n_steps - 1], 0, elements});
+              bn_cl_work(p, steps[n_steps - 1], 0, elements));
 }
 
 /* Launches the steps up to the norm, whose result the others read. */
@@ -147,28 +147,34 @@ void bn_cl_prepare(struct bn_cl_pass *p, struct bn_cl_inputs in, struct bn_cl_op
 }
 
 /* x += y, normalised first when there is a norm: with the next step that reads x, or now for a trace. */
-void bn_cl_add_residual(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops, int32_t layer)
+/* y is normalised in place, then x += y. */
+static void add_now(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops, int32_t layer)
 {
     struct bn_device_session *d = p->d;
     size_t embd = p->hp->n_embd;
-    if (d->traced == NULL) {
-        p->adds = true;
-        p->add_norm = norm;
-        return;
-    }
-    if (norm != NULL) {
-        struct bn_cl_inputs y = {
-            .x = d->y, .n = p->n, .width = embd, .ld = d->ld_y, .norm = norm, .out = d->y, .ld_out = d->ld_y};
-        launch_norm(p, &y, ops.norm, layer);
-    }
+    struct bn_cl_inputs y = {
+        .x = d->y, .n = p->n, .width = embd, .ld = d->ld_y, .norm = norm, .out = d->y, .ld_out = d->ld_y};
+    if (norm != NULL) launch_norm(p, &y, ops.norm, layer);
     bn_cl_prepare_rows(p,
                        &(struct bn_cl_inputs){.x = d->x, .n = p->n, .width = embd, .ld = embd, .adds = true});
     bn_cl_trace(p, ops.norm_in, layer, d->x, 0, embd, embd);
+    p->adds = false;
+}
+
+void bn_cl_add_pending(struct bn_cl_pass *p)
+{
+    if (p->adds) add_now(p, p->add_norm, (struct bn_cl_ops){NULL, NULL}, -1);
+}
+
+void bn_cl_add_residual(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops, int32_t layer)
+{
+    p->adds = true;
+    p->add_norm = norm;
+    if (p->d->traced != NULL) add_now(p, norm, ops, layer);
 }
 
 /* ---- products ---- */
 
-/* y = W act for n rows of activations; the outputs of its parts begin at column `at`. */
 /* Rows of W, of one expert where there are some, times n rows of activations. */
 struct product {
     cl_mem y, experts; /* experts: of each row; NULL: none */
@@ -217,14 +223,15 @@ void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, 
                     size_t at, size_t n)
 {
     enum bn_kernel slot = n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
-    uint64_t rows = 0; /* without padding */
+    uint64_t rows = 0, bytes = 0; /* without padding */
     for (size_t i = 0; i < lin->n_parts; i++) {
+        if (i > 0) bn_cl_count(p, slot, 0); /* a call for each matrix */
         rows += lin->part[i]->w.rows;
-        if (i > 0) bn_cl_count(p, slot, 0); /* each matrix is a call */
+        bytes += lin->part[i]->w.rows * lin->part[i]->row_bytes;
         if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, lin->part[i], slot);
     }
     launch_product(p, lin, &(struct product){.y = y, .ldy = ldy, .at = at, .rows = lin->rows, .n = n},
-                   (struct bn_cl_work){slot, lin->n_bytes, rows * lin->width * n});
+                   bn_cl_work(p, slot, p->more ? 0 : bytes, rows * lin->width * n));
 }
 
 void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
@@ -242,19 +249,19 @@ void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linea
                           .rows = rows_each,
                           .shared = shared,
                           .n = n},
-        (struct bn_cl_work){slot, lin->n_bytes / p->hp->experts.n * n, (uint64_t)rows_each * lin->width * n});
+        bn_cl_work(p, slot, 0, (uint64_t)rows_each * lin->width * n)); /* its bytes: bn_cl_count_experts */
 }
 
-void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, size_t rows, size_t k, cl_mem x,
-                           size_t ldx, cl_mem y, size_t ldy, size_t n)
+void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, uint64_t n_bytes, size_t rows,
+                           size_t k, cl_mem x, size_t ldx, cl_mem y, size_t ldy, size_t n)
 {
-    size_t rows_each = p->group > 16 ? p->group / 16 : 1, each = f16 ? sizeof(cl_half) : sizeof(float);
+    size_t rows_each = p->group > 16 ? p->group / 16 : 1;
     const struct bn_cl_arg args[] = {BN_CL_MEM(y), BN_CL_U32(ldy), BN_CL_MEM(w),   BN_CL_U32(rows),
                                      BN_CL_U32(k), BN_CL_MEM(x),   BN_CL_U32(ldx), BN_CL_U32(n)};
     const size_t local[2] = {16, rows_each}, global[2] = {16, bn_cl_round_up(rows, rows_each)};
     bn_cl_run(p->q, f16 ? BN_CL_f16_gemm : BN_CL_f32_gemm, global, local, args, BN_ARRAY_LEN(args),
-              (struct bn_cl_work){f16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, rows * k * each,
-                                  (uint64_t)rows * k * n});
+              bn_cl_work(p, f16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, p->more ? 0 : n_bytes,
+                         (uint64_t)rows * k * n));
 }
 
 /* The matrices of a group that has the same rows before their norms, one after the other. */

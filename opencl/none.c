@@ -97,6 +97,11 @@ bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_
     return refuse(err);
 }
 
+void bn_device_restore_state(struct bn_sequence *sequence)
+{
+    (void)sequence;
+}
+
 void bn_device_read_state(const struct bn_sequence *sequence)
 {
     (void)sequence;

@@ -55,11 +55,10 @@ static void rope_and_store(const struct bn_cl_pass *p, uint32_t n)
     const size_t global[2] = {heads * p->group, 1}, local[2] = {p->group, 1};
     uint64_t stored = (uint64_t)p->n * hp->n_head_kv * head;
     if (hp->head_norms) bn_cl_count(p, BN_KERNEL_RMSNORM, heads * head);
-    if (rotated)
-        bn_cl_count(p, hp->rope == BN_ROPE_NEOX ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM,
-                    heads * hp->n_rot);
+    bn_cl_count(p, hp->rope == BN_ROPE_NEOX ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM,
+                rotated ? heads * hp->n_rot : 0);
     bn_cl_run(p->q, BN_CL_rope_store, global, local, args, BN_ARRAY_LEN(args),
-              (struct bn_cl_work){BN_KERNEL_F32_TO_F16, stored * 4, stored * 2});
+              bn_cl_work(p, BN_KERNEL_F32_TO_F16, stored * 4, stored * 2));
 }
 
 /* Positions that the tokens from `first` on attend to: the sum over them, and the largest number. */
@@ -121,11 +120,11 @@ static void attend(const struct bn_cl_pass *p, uint32_t layer, size_t first, siz
                  outs[2] = {bn_cl_round_up(head, items), queries};
     if (hp->gated_heads) bn_cl_count(p, BN_KERNEL_SIGMOID_MUL, queries * head);
     bn_cl_run(p->q, BN_CL_attn_scores, positions, local, scores, BN_ARRAY_LEN(scores),
-              (struct bn_cl_work){BN_KERNEL_ATTN_SCORES, bytes, pairs * head});
+              bn_cl_work(p, BN_KERNEL_ATTN_SCORES, bytes, pairs * head));
     bn_cl_run(p->q, BN_CL_attn_softmax, rows, of_rows, softmax, BN_ARRAY_LEN(softmax),
-              (struct bn_cl_work){BN_KERNEL_SOFTMAX, 0, pairs});
+              bn_cl_work(p, BN_KERNEL_SOFTMAX, 0, pairs));
     bn_cl_run(p->q, BN_CL_attn_values, outs, local, values, BN_ARRAY_LEN(values),
-              (struct bn_cl_work){BN_KERNEL_ATTN_VALUES, bytes, pairs * head});
+              bn_cl_work(p, BN_KERNEL_ATTN_VALUES, bytes, pairs * head));
 }
 
 static void layer_attention(struct bn_cl_pass *p, uint32_t n)
@@ -197,15 +196,15 @@ static void head(const struct bn_cl_pass *p, size_t n)
     } else {
         bool f16 = h->type == BN_TYPE_F16;
         enum bn_kernel slot = f16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM;
-        bn_cl_multiply_floats(p, device->head, f16, h->rows, h->k, d->hidden, h->k, d->logits, d->ld_logits,
-                              n);
+        bn_cl_multiply_floats(p, device->head, f16, p->s->model->head_bytes, h->rows, h->k, d->hidden, h->k,
+                              d->logits, d->ld_logits, n);
         if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, h, slot);
     }
     const struct bn_cl_arg check[] = {BN_CL_MEM(d->logits), BN_CL_U32(d->ld_logits), BN_CL_U32(h->rows),
                                       BN_CL_MEM(d->bad)};
     const size_t local[2] = {p->group, 1}, global[2] = {n * p->group, 1};
     bn_cl_run(p->q, BN_CL_finite, global, local, check, BN_ARRAY_LEN(check),
-              (struct bn_cl_work){BN_KERNEL_COUNT, 0, 0});
+              bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
 }
 
 /* The final norm of the rows wanted of these tokens, some at a time, and their logits. */
@@ -220,8 +219,11 @@ static void finish_rows(struct bn_cl_pass *p)
         w++;
     for (end = w; end < s->run.n_wanted && s->wanted[end] < p->first + p->n; end++)
         d->host_wanted[end] = s->wanted[end] - (uint32_t)p->first;
+    if (end - w < p->n || p->more) bn_cl_add_pending(p); /* all rows are added, as on the CPU */
     for (; w < end; w += n) {
         bool is_head = w < n_heads;
+        p->more = p->is_finished;
+        p->is_finished = true;
         n = is_head ? bn_min_size(bn_min_size(BN_CL_LOGITS, n_heads - w), end - w) : end - w;
         bn_cl_write(p->q, d->wanted, 0, d->host_wanted + w, n * sizeof *d->host_wanted);
         bn_cl_prepare_rows(p, &(struct bn_cl_inputs){.x = d->x,
@@ -241,6 +243,7 @@ static void finish_rows(struct bn_cl_pass *p)
             bn_cl_read(p->q, s->run.logits + (w + j) * vocab, d->logits, j * d->ld_logits * sizeof(float),
                        vocab * sizeof(float));
     }
+    p->adds = false;
 }
 
 /* ---- the pass ---- */
@@ -266,6 +269,8 @@ static void begin(struct bn_cl_pass *p)
         if (sequence->n_state > 0 && place->state_is_older)
             bn_cl_write(p->q, d->states.buffer[0], place->state * sizeof(float), sequence->state,
                         sequence->n_state * sizeof(float));
+        place->n_tried = (uint32_t)n;
+        if (sequence->trial != NULL) bn_cl_keep_state(sequence);
         place->state_is_older = false;
         place->state_is_newer = true;
     }
@@ -328,6 +333,7 @@ static void account(struct bn_device_session *d)
 /* Experts that some token of the batch used, over all layers: what the pass read. */
 static void count_experts(struct bn_session *s)
 {
+    struct bn_counters *counters = &s->counters[0];
     const struct bn_device_session *d = s->on_device;
     size_t n_pairs = s->run.n * d->per_row;
     for (uint32_t n = 0; n < s->model->hp.n_layer; n++) {
@@ -338,6 +344,8 @@ static void count_experts(struct bn_session *s)
             s->run.n_experts += first == i;
         }
     }
+    counters->kernel[s->run.n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM].bytes +=
+        s->run.n_experts * (s->model->expert_bytes);
 }
 
 static void trace_head(struct bn_session *s)
@@ -356,16 +364,14 @@ bn_status bn_device_pass(struct bn_session *s, bn_error *err)
     BN_TRY(begin_trace(d, err));
     d->host_bad = 0;
     bn_cl_zero(&d->queue, d->bad, 0, sizeof d->host_bad);
+    struct bn_cl_pass pass = {
+        .d = d, .s = s, .hp = &s->model->hp, .q = &d->queue, .group = d->device->cl->group_size};
     for (size_t first = 0, n; first < s->run.n; first += n) {
         n = tokens_from(s, first);
-        struct bn_cl_pass pass = {.d = d,
-                                  .s = s,
-                                  .hp = &s->model->hp,
-                                  .q = &d->queue,
-                                  .rows = s->rows + first,
-                                  .first = first,
-                                  .n = n,
-                                  .group = d->device->cl->group_size};
+        pass.rows = s->rows + first;
+        pass.first = first;
+        pass.n = n;
+        pass.more = first > 0;
         run(&pass);
     }
     bn_cl_read(&d->queue, &d->host_bad, d->bad, 0, sizeof d->host_bad);

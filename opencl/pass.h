@@ -14,16 +14,19 @@ struct bn_cl_pass {
     struct bn_cl_queue *q;
     const struct bn_row *rows; /* n tokens of the batch, from its token `first` on */
     size_t first, n;
-    size_t group;    /* work-items of a group that has a row */
-    bool adds;       /* y is not yet added to x, */
-    cl_mem add_norm; /* normalised first; NULL: as it is */
+    bool more;        /* launches go on with calls that were counted before, and whose bytes were */
+    size_t group;     /* work-items of a group that has a row */
+    bool is_finished; /* some rows went through the final norm */
+    bool adds;        /* y is not yet added to x, */
+    cl_mem add_norm;  /* normalised first; NULL: as it is */
 };
 
 /* What a launch of prepare does to n rows of x: each step may be missing. */
 struct bn_cl_inputs {
     cl_mem x, index; /* rows of width values, ld apart; which of them, NULL: the first n */
     size_t n, width, ld;
-    bool adds; /* x += y, normalised by */
+    bool is_finished; /* some rows went through the final norm */
+    bool adds;        /* x += y, normalised by */
     cl_mem add_norm;
     bool activates;   /* x = act(x) * the values up_at after it */
     cl_mem norm, out; /* out = rmsnorm(x) * norm */
@@ -36,11 +39,18 @@ struct bn_cl_ops {
     const char *norm, *norm_in;
 };
 
+/* What a launch is counted as. */
+static inline struct bn_cl_work bn_cl_work(const struct bn_cl_pass *p, enum bn_kernel slot, uint64_t bytes,
+                                           uint64_t ops)
+{
+    return (struct bn_cl_work){slot, bytes, ops, p->more};
+}
+
 /* A kernel that a launch computes besides the one that has its time. */
 static inline void bn_cl_count(const struct bn_cl_pass *p, enum bn_kernel slot, uint64_t ops)
 {
     struct bn_cl_counter *c = &p->q->counters[slot];
-    c->calls++;
+    c->calls += !p->more;
     c->ops += ops;
 }
 
@@ -67,15 +77,18 @@ void bn_cl_multiply(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, 
  * of pair i, or of token i / shared. */
 void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linear *lin, cl_mem y, size_t ldy,
                             size_t at, size_t rows_each, size_t shared);
-/* y = W x for n rows of x and a matrix of binary16 or binary32. */
-void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, size_t rows, size_t k, cl_mem x,
-                           size_t ldx, cl_mem y, size_t ldy, size_t n);
+/* y = W x for n rows of x and a matrix of binary16 or binary32, which counts as n_bytes. */
+void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, uint64_t n_bytes, size_t rows,
+                           size_t k, cl_mem x, size_t ldx, cl_mem y, size_t ldy, size_t n);
 /* n_lin matrices, one after the other, of the same rows before their own norms. ops: the names of their parts. */
 void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t n_lin, struct bn_cl_inputs in,
                    cl_mem y, size_t ldy, const char *norm_op, const char *const *in_ops,
                    const char *const *ops, int32_t layer);
 /* x += y, normalised first when there is a norm: with the next step that reads x, or now for a trace. */
 void bn_cl_add_residual(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops, int32_t layer);
+
+/* What is pending of that now. */
+void bn_cl_add_pending(struct bn_cl_pass *p);
 
 /* Puts the launches of a pass that ended into the session's profile, if there is one; enqueued: the profile's clock when
  * the first one was. profile.c */

@@ -96,6 +96,7 @@ void bn_cl_run(struct bn_cl_queue *q, enum bn_cl_kernel kernel, const size_t glo
                                                          .layer = q->layer,
                                                          .global = {global[0], global[1]},
                                                          .local = {local[0], local[1]},
+                                                         .calls = !work.is_more,
                                                          .bytes = work.bytes,
                                                          .ops = work.ops};
     if (q->n_launches % FLUSH_EVERY == 0) check(q, api->Flush(q->queue), "starting kernels");
@@ -158,7 +159,7 @@ static void take_times(struct bn_cl_queue *q, size_t i)
     q->events[i] = NULL;
     if (q->status != BN_OK || l->slot >= BN_KERNEL_COUNT) return;
     struct bn_cl_counter *c = &q->counters[l->slot];
-    c->calls++;
+    c->calls += l->calls;
     c->ns += l->ended > l->started ? l->ended - l->started : 0;
     c->bytes += l->bytes;
     c->ops += l->ops;

@@ -31,7 +31,7 @@ static void run_columns(const struct bn_cl_pass *p, enum bn_cl_kernel kernel, si
                         uint64_t ops)
 {
     const size_t local[2] = {COLUMNS, 1}, global[2] = {bn_cl_round_up(columns, COLUMNS), rows};
-    bn_cl_run(p->q, kernel, global, local, args, n_args, (struct bn_cl_work){slot, bytes, ops});
+    bn_cl_run(p->q, kernel, global, local, args, n_args, bn_cl_work(p, slot, bytes, ops));
 }
 
 /* alpha and beta, which become gates. */
@@ -39,7 +39,8 @@ static void make_gates(const struct bn_cl_pass *p, const struct bn_cl_layer *l, 
 {
     struct bn_device_session *d = p->d;
     size_t embd = p->hp->n_embd, rows = 2 * at->n_heads;
-    bn_cl_multiply_floats(p, l->alpha_beta, false, rows, embd, d->norm, d->ld_norm, d->gates, rows, p->n);
+    bn_cl_multiply_floats(p, l->alpha_beta, false, rows * embd * sizeof(float), rows, embd, d->norm,
+                          d->ld_norm, d->gates, rows, p->n);
     const struct bn_cl_arg args[] = {BN_CL_MEM(d->gates), BN_CL_U32(p->n), BN_CL_U32(at->n_heads),
                                      BN_CL_MEM(l->rate), BN_CL_MEM(l->bias)};
     run_columns(p, BN_CL_make_gates, p->n * at->n_heads, 1, args, BN_ARRAY_LEN(args), BN_KERNEL_COUNT, 0, 0);
@@ -69,7 +70,7 @@ static void normalise_heads(const struct bn_cl_pass *p, const struct shape *at)
                                      BN_CL_F32(p->hp->rms_eps), BN_CL_F32(1.0f / sqrtf((float)at->d))};
     const size_t local[2] = {p->group, 1}, global[2] = {p->n * 2 * at->n_keys * p->group, 1};
     bn_cl_run(p->q, BN_CL_normalise_heads, global, local, args, BN_ARRAY_LEN(args),
-              (struct bn_cl_work){BN_KERNEL_COUNT, 0, 0});
+              bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
 }
 
 static void update(const struct bn_cl_pass *p, const struct bn_layer *l, const struct shape *at)
@@ -108,7 +109,7 @@ static void gate_heads(const struct bn_cl_pass *p, const struct bn_cl_layer *l, 
     const size_t local[2] = {p->group, 1}, global[2] = {p->n * at->n_heads * p->group, 1};
     bn_cl_count(p, BN_KERNEL_RMSNORM, elements);
     bn_cl_run(p->q, BN_CL_gate_heads, global, local, args, BN_ARRAY_LEN(args),
-              (struct bn_cl_work){BN_KERNEL_SILU_MUL, 0, elements});
+              bn_cl_work(p, BN_KERNEL_SILU_MUL, 0, elements));
 }
 
 void bn_cl_layer_recurrent(struct bn_cl_pass *p, uint32_t n)

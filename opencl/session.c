@@ -235,6 +235,7 @@ void bn_device_release(struct bn_sequence *sequence)
     if (s == NULL || sequence->place.n == 0) return;
     give_region(&s->caches, sequence->place.at);
     if (sequence->n_state > 0) give_region(&s->states, sequence->place.state);
+    if (sequence->place.n_kept > 0) give_region(&s->states, sequence->place.kept);
     sequence->place.n = 0;
 }
 
@@ -267,6 +268,30 @@ bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_
         bn_cl_read(&s->queue, sequence->v_cache, s->caches.buffer[1], at, n);
     }
     return bn_cl_finish(&s->queue, err);
+}
+
+/* Copies the state to where it is kept. */
+void bn_cl_keep_state(struct bn_sequence *sequence)
+{
+    struct bn_device_session *s = sequence->session->on_device;
+    struct bn_device_place *place = &sequence->place;
+    size_t each = sizeof(float), n = sequence->n_state;
+    if (place->n_kept == 0 && s->queue.status == BN_OK) {
+        s->queue.status = take_region(s, &s->states, n, &place->kept, &s->queue.error);
+        place->n_kept = s->queue.status == BN_OK ? n : 0;
+    }
+    bn_cl_copy(&s->queue, s->states.buffer[0], place->kept * each, s->states.buffer[0], place->state * each,
+               n * each);
+}
+
+void bn_device_restore_state(struct bn_sequence *sequence)
+{
+    struct bn_device_session *s = sequence->session->on_device;
+    const struct bn_device_place *place = &sequence->place;
+    size_t each = sizeof(float);
+    if (place->n_kept > 0)
+        bn_cl_copy(&s->queue, s->states.buffer[0], place->state * each, s->states.buffer[0],
+                   place->kept * each, sequence->n_state * each);
 }
 
 void bn_device_read_state(const struct bn_sequence *sequence)

@@ -6,6 +6,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export OUT CMOCKA_MESSAGE_OUTPUT=TAP
+export LSAN_OPTIONS=suppressions=$PWD/tests/leaks.txt:print_suppressions=0
 
 # Runs one test, prints its report in one piece and appends "passed failed skipped" to $work/counts.
 run_one() {

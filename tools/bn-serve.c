@@ -154,8 +154,10 @@ static void greet(const struct bn_server *s)
     bool v6 = strchr(s->o->host, ':') != NULL;
     snprintf(url, sizeof url, "http://%s%s%s:%u", v6 ? "[" : "", s->o->host, v6 ? "]" : "",
              bn_listener_port(s->http));
-    bn_report_note(0, "model %s, %.1f MB, template %s, %zu sequences of %u tokens", s->model_id,
-                   (double)s->model->n_bytes / 1e6, bn_template_name(s->tmpl), s->lanes.n,
+    const bn_device_info *device = bn_model_device(s->model);
+    bn_report_note(0, "model %s, %.1f MB%s%s, template %s, %zu sequences of %u tokens", s->model_id,
+                   (double)s->model->n_bytes / 1e6, device != NULL ? ", " : "",
+                   device != NULL ? device->id : "", bn_template_name(s->tmpl), s->lanes.n,
                    bn_session_n_ctx(s->session));
     if (bn_template_resolve(BN_TEMPLATE_AUTO, s->tok) == BN_TEMPLATE_RAW &&
         bn_model_hparams(s->model)->pooling == BN_POOLING_FILE)

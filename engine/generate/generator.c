@@ -382,9 +382,6 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     if (g->constraint != NULL) g->kept = bn_alloc(n_vocab + g->session->model->hp.n_embd, sizeof *g->kept);
     if (g->constraint != NULL && g->kept == NULL) return bn_nomem(err);
     uint32_t most = bn_draft_most(&gen->draft);
-    if (most > 0 && g->session->on_device != NULL && g->session->model->hp.recurrence.n_taps != 0)
-        return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "recurrent layers on a device cannot take drafts back"),
-                       err, "leave --speculate and --draft out, or use --device cpu");
     BN_TRY(bn_drafter_open(&g->drafter, gen, g->session->model, err));
     if (most > 0) BN_TRY(bn_trial_open(&g->trial, &g->session->model->hp, (size_t)most + 1, err));
     g->pace =

@@ -187,7 +187,7 @@ static void normalise_heads(const struct pass *p)
     for (size_t i = from; i < to; i++) {
         size_t head = i % (2 * n_keys);
         bn_normalise(p->s->conv + i / (2 * n_keys) * bn_hparams_mixed(hp) + head * d, d, hp->rms_eps,
-                  head < n_keys ? of_q : 1.0f);
+                     head < n_keys ? of_q : 1.0f);
     }
     brick_end(brick, (to - from) * d);
 }
@@ -408,7 +408,12 @@ void bn_sequence_settle(struct bn_sequence *sequence, uint32_t n_tokens)
     struct settling job = {s, sequence->trial};
     sequence->position = n_tokens;
     sequence->trial = NULL;
-    if (job.trial == NULL || n_tokens == job.trial->position) return;
+    if (job.trial == NULL) return;
+    if (s->on_device != NULL) {
+        bn_forward_again(sequence, job.trial->position, n_tokens);
+        return;
+    }
+    if (n_tokens == job.trial->position) return;
     s->run.n = n_tokens - job.trial->position;
     for (uint32_t j = 0; j < s->run.n; j++)
         s->rows[j] =

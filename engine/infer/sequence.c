@@ -171,6 +171,7 @@ void bn_sequence_fail_pass(struct bn_sequence *sequence, uint32_t n)
     for (size_t i = 0; i < sequence->n_taken; i++)
         bn_snapshots_drop(sequence->taken[i]);
     sequence->n_taken = 0;
+    if (sequence->trial != NULL && sequence->place.n > 0) bn_device_restore_state(sequence);
     if (!bn_sequence_is_recurrent(sequence) || sequence->trial != NULL) return;
     sequence->position++; /* the state is of some token more */
     bn_sequence_rewind(sequence, sequence->position - 1);

@@ -209,7 +209,7 @@ struct bn_session {
     void *cancel_user;
 
     struct bn_device_session *on_device; /* NULL: the CPU evaluates */
-    struct bn_link *link; /* to other ranks: exchange.h; NULL when the model is not divided */
+    struct bn_link *link;                /* to other ranks: exchange.h; NULL when the model is not divided */
     struct bn_team *team;
     char model_sum[BN_CHECKSUM_HEX]; /* of the model's file; empty until a saved timeline needs it */
     bool is_exact;                   /* as requested; with a profile that is kept it always is */
@@ -352,6 +352,10 @@ void bn_batch_start(struct bn_session *s);
 void bn_batch_add(struct bn_session *s, struct bn_sequence *sequence, const int32_t *tokens, size_t n,
                   size_t first_wanted);
 BN_MUST_CHECK bn_status bn_forward(struct bn_session *s, size_t n_best, float *logits, bn_error *err);
+
+/* On a device: after a pass over tokens from `first` on that could be taken back, those up to n_tokens stay. When they are
+ * not all, they are evaluated again from the state before, and nothing is counted. An error is one of the next pass. */
+void bn_forward_again(struct bn_sequence *sequence, uint32_t first, uint32_t n_tokens);
 
 /* bn_session_eval_batch with a piece of an embedding, n tokens at most, in the same pass. e may be NULL. */
 BN_MUST_CHECK bn_status bn_session_eval_parts(struct bn_session *s, const bn_batch_part *parts,

@@ -63,6 +63,8 @@ const char *bn_device_kernel_name(const struct bn_session *session, enum bn_kern
  * n is 0 when it has no room. */
 struct bn_device_place {
     uint64_t at, n, state;
+    uint64_t kept, n_kept; /* the state before tokens that may be taken back, and room for it; of how many tokens */
+    uint32_t n_tried;
     bool state_is_newer, state_is_older; /* than sequence->state; older: it comes with the next pass */
 };
 
@@ -73,6 +75,8 @@ void bn_device_release(struct bn_sequence *sequence);
 void bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size_t first, size_t end);
 /* Between the device and sequence->k_cache and v_cache, which are there for that time: for saved timelines. */
 BN_MUST_CHECK bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_error *err);
+/* The state becomes again what it was before the last pass, whose tokens could be taken back. */
+void bn_device_restore_state(struct bn_sequence *sequence);
 /* Brings the state of recurrent layers to sequence->state, when the device has a newer one. An error: of the next pass. */
 void bn_device_read_state(const struct bn_sequence *sequence);
 

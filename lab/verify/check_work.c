@@ -16,7 +16,44 @@
 #include "kernels/kernels.h"
 #include "lab/verify/checks.h"
 
-#define ANY (UINT64_MAX - 1) /* for bn_agrees_in_pieces */
+/* A head of fewer than four bits a weight is ternary: the kernels of linear layers multiply it. */
+static bool is_ternary_head(const struct bn_claims *k)
+{
+    return k->model.head_bytes < k->model.n_vocab * k->model.n_embd / 2; /* below 2^50 */
+}
+
+bool bn_check_model_shape(const struct bn_check *c)
+{
+    struct bn_effort e = {0};
+    const struct bn_claims *k = c->k;
+    if (!bn_shape_read(c, &e)) return false;
+    ull q_dim = k->model.n_head * k->model.head_dim, kv_dim = k->model.n_head_kv * k->model.head_dim;
+    ull bytes = k->model.ternary_bytes, head = k->model.head_bytes;
+    uint64_t layer, weights, head_weights = k->model.n_vocab * k->model.n_embd;
+    if (k->model.n_head % k->model.n_head_kv != 0 || k->model.n_rot > k->model.head_dim)
+        return FAIL(c, "%llu heads on %llu, %llu of %llu elements rotated", k->model.n_head,
+                    k->model.n_head_kv, k->model.n_rot, k->model.head_dim);
+    /* Recurrent models have gates besides q. */
+    ull mixer = (k->recurrence.layers > 0 ? 3 : 2) * q_dim + 2 * kv_dim;
+    ull rows =
+        bn_plus(bn_times(e.attention_layers, mixer), bn_times(k->recurrence.layers, e.mixed + 2 * e.inner));
+    bool fits = bn_mul_ok(3 * e.hidden, k->model.n_layer, &layer) &&
+                bn_mul_ok(k->model.n_embd, bn_plus(rows, layer), &weights);
+    if (!fits || weights != k->model.ternary_weights)
+        return FAIL(c, "a model of this shape does not have %llu ternary weights", k->model.ternary_weights);
+    if (bytes < weights / 5 || bytes / 8 > weights)
+        return FAIL(c, "%llu weights in %llu bytes", (ull)weights, bytes);
+    /* It is a matrix of the file, of ternary weights or in a type of half a byte to four bytes a weight. */
+    if (head % k->model.n_vocab != 0 || head < head_weights / 5 || head > 4 * head_weights)
+        return FAIL(c, "a head of %llu rows with %llu weights each in %llu bytes", k->model.n_vocab,
+                    k->model.n_embd, head);
+    /* A ternary head is counted as it lies in memory, which can be more than in the file. */
+    ull least = is_ternary_head(k) ? head_weights / 5 : head;
+    if (k->model.bytes < least || k->model.bytes - least < weights / 5)
+        return FAIL(c, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
+                    k->model.bytes, head, (ull)weights);
+    return PASS(c, "%llu ternary weights", (ull)weights);
+}
 
 #define SCREEN_ROW_BYTES 12u /* three numbers in binary32 next to each row of the 8-bit copy */
 
@@ -185,18 +222,17 @@ bool bn_check_kernel_work(const struct bn_check *c)
     struct counted done =
         WORK(c, BN_KERNEL_T5_GEMV, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM, BN_KERNEL_COLUMNS_GEMV);
     const bn_work *w = &e.work;
-    ull heads = bn_head_is_ternary(k) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
+    ull heads = is_ternary_head(k) ? w->heads : 0, head_passes = heads > 0 ? w->head_passes : 0;
     ull skipped =
         bn_plus(k->work.skipped_rows, k->work.skipped_columns); /* each is a row or column of n_embd */
     if (!bn_agrees(c, "multiply-adds of the ternary kernels",
                    bn_plus(done.ops, bn_times(skipped, k->model.n_embd)),
                    bn_plus(bn_times(w->tokens, k->model.ternary_weights),
                            bn_times(heads, k->model.n_vocab * k->model.n_embd))) ||
-        !bn_agrees_in_pieces(c, "calls of the ternary kernels", done.calls,
-                             bn_plus(bn_times(w->passes, linears(c, &e)), head_passes),
-                             bn_plus(bn_times(w->tokens, linears(c, &e)), heads)) ||
-        !bn_agrees_in_pieces(c, "bytes of the ternary kernels", done.bytes,
-                             bn_plus(bytes, bn_times(head_passes, k->model.head_bytes)), ANY) ||
+        !bn_agrees(c, "calls of the ternary kernels", done.calls,
+                   bn_plus(bn_times(w->passes, linears(c, &e)), head_passes)) ||
+        !bn_agrees(c, "bytes of the ternary kernels", done.bytes,
+                   bn_plus(bytes, bn_times(head_passes, k->model.head_bytes))) ||
         !type_fits(c))
         return false;
     if (skipped > 0)
@@ -280,7 +316,7 @@ bool bn_check_head_work(const struct bn_check *c)
     const struct bn_claims *k = c->k;
     if (!bn_effort_read(c, &e) || !read_screen(c, &e, &screen)) return false;
     ull n_vocab = k->model.n_vocab, n_embd = k->model.n_embd, head_bytes = k->model.head_bytes;
-    bool ternary = bn_head_is_ternary(k);
+    bool ternary = is_ternary_head(k);
     ull in_full = ternary ? 0 : e.work.heads - screen.heads; /* heads */
     if (c->device && screen.screened + screen.again > 0)
         return FAIL(c, "a device computes all rows of the head, and %llu heads were screened",
@@ -298,11 +334,9 @@ bool bn_check_head_work(const struct bn_check *c)
         bn_plus(within(full.calls - screen.again, e.work.head_passes, e.work.heads), screen.again);
     if (!bn_agrees(c, "multiply-adds of the head", full.ops,
                    bn_times(bn_plus(bn_times(in_full, n_vocab), screen.rows), n_embd)) ||
-        !bn_agrees_in_pieces(c, "calls of the head", full.calls, ternary ? 0 : head_calls,
-                             bn_times(e.work.tokens, 1 + k->model.n_layer)) ||
-        !bn_agrees_in_pieces(
-            c, "bytes of the head", full.bytes,
-            bn_plus(bn_times(screen.full, head_bytes), bn_times(screen.rows, head_bytes / n_vocab)), ANY) ||
+        !bn_agrees(c, "calls of the head", full.calls, ternary ? 0 : head_calls) ||
+        !bn_agrees(c, "bytes of the head", full.bytes,
+                   bn_plus(bn_times(screen.full, head_bytes), bn_times(screen.rows, head_bytes / n_vocab))) ||
         !bn_agrees(c, "calls of i8_gemm", screened.calls, i8_calls) ||
         !bn_agrees(c, "multiply-adds of i8_gemm", screened.ops, bn_times(screen.heads, n_vocab * n_embd)) ||
         !bn_agrees(c, "bytes of i8_gemm", screened.bytes,
@@ -324,7 +358,7 @@ struct part {
     ull width;   /* elements of a token, in all layers */
     ull calls;   /* of a pass */
     ull n_bytes; /* an element */
-    ull once; /* elements of each token whose logits are computed: one more call of a pass that ends in the head */
+    ull once;    /* elements of each pass that ends in the head, which is one more call */
 };
 
 static bool part_agrees(const struct bn_check *c, const struct bn_effort *e, const struct part *part)
@@ -332,16 +366,15 @@ static bool part_agrees(const struct bn_check *c, const struct bn_effort *e, con
     ull elements = bn_plus(bn_times(e->work.tokens, part->width), bn_times(e->work.heads, part->once));
     const struct {
         const char *of;
-        ull claimed, want, most;
-    } COUNTS[] = {{"elements", part->done.ops, elements, elements},
-                  {"bytes", part->done.bytes, bn_times(elements, part->n_bytes), 0},
+        ull claimed, want;
+    } COUNTS[] = {{"elements", part->done.ops, elements},
+                  {"bytes", part->done.bytes, bn_times(elements, part->n_bytes)},
                   {"calls", part->done.calls,
-                   bn_plus(bn_times(e->work.passes, part->calls), part->once > 0 ? e->work.head_passes : 0),
-                   bn_times(e->work.tokens, part->calls + 2)}};
+                   bn_plus(bn_times(e->work.passes, part->calls), part->once > 0 ? e->work.head_passes : 0)}};
     for (size_t i = 0; i < BN_ARRAY_LEN(COUNTS); i++) {
         char what[64];
         snprintf(what, sizeof what, "%s of %s", COUNTS[i].of, part->what);
-        if (!bn_agrees_in_pieces(c, what, COUNTS[i].claimed, COUNTS[i].want, COUNTS[i].most)) return false;
+        if (!bn_agrees(c, what, COUNTS[i].claimed, COUNTS[i].want)) return false;
     }
     return true;
 }
@@ -361,45 +394,37 @@ static bool embedding_agrees(const struct bn_check *c, const struct bn_effort *e
 
 /* The norms of all layers: calls, and elements of a token. */
 struct norms {
-    ull calls, width, once; /* once: elements of a token whose logits are computed */
-    bool each_input;        /* of each linear layer, so that each quantises its own inputs */
-    bool post;              /* of what the parts of a layer add */
+    ull calls, width;
+    bool each_input; /* of each linear layer, so that each quantises its own inputs */
 };
 
 /* Two are before attention and the feed-forward part. An architecture may add: one of all heads of q and k; two
  * inside those parts, or one of the inputs of each of the seven linear layers; two of what the parts add. The number
- * of calls tells them apart, of a device that of elements; with another number the claim is compared with the first row.
- * A device leaves the last one of what is added to the rows whose logits are wanted. */
-static struct norms norms_of(const struct bn_check *c, const struct bn_effort *e, const struct counted *done)
+ * of calls tells them apart; with another number the claim is compared with the first row. */
+static struct norms norms_of(const struct bn_claims *k, const struct bn_effort *e, ull calls)
 {
-    const struct bn_claims *k = c->k;
     ull q_dim = k->model.n_head * k->model.head_dim, kv_dim = k->model.n_head_kv * k->model.head_dim;
     ull heads = q_dim + kv_dim, subs = q_dim + k->model.n_ff, n_embd = k->model.n_embd,
         inputs = 5 * n_embd + subs, post = 2 * n_embd, n_layer = k->model.n_layer;
     const struct norms ROWS[] = {
-        {4, subs, 0, false, false},
-        {2, 0, 0, false, false},
-        {3, heads, 0, false, false},
-        {5, heads + post, 0, false, true},
-        {9, inputs, 0, true, false},
-        {10, inputs + heads, 0, true, false},
-        {12, inputs + heads + post, 0, true, true},
+        {4, subs, false},
+        {2, 0, false},
+        {3, heads, false},
+        {5, heads + post, false},
+        {9, inputs, true},
+        {10, inputs + heads, true},
+        {12, inputs + heads + post, true},
     };
     if (k->recurrence.layers > 0) /* of the heads of both kinds of layers, besides the two */
         return (struct norms){
             3 * n_layer, n_layer * 2 * n_embd + e->attention_layers * heads + k->recurrence.layers * e->inner,
-            n_embd, false, false};
-    struct norms norms = {0};
-    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
-        struct norms row = ROWS[i];
-        bool last = c->device && row.post;
-        row.width = (row.width + 2 * n_embd) * n_layer - (last ? n_embd : 0);
-        row.calls = row.calls * n_layer - last;
-        row.once = last ? 2 * n_embd : n_embd;
-        ull calls = bn_plus(bn_times(e->work.passes, row.calls), e->work.head_passes),
-            elements = bn_plus(bn_times(e->work.tokens, row.width), bn_times(e->work.heads, row.once));
-        if (i == 0 || (c->device ? done->ops == elements : done->calls == calls)) norms = row;
-    }
+            false};
+    struct norms norms = ROWS[0];
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
+        if (calls == bn_plus(bn_times(e->work.passes, ROWS[i].calls * n_layer), e->work.head_passes))
+            norms = ROWS[i];
+    norms.width = (norms.width + 2 * n_embd) * n_layer;
+    norms.calls *= n_layer;
     return norms;
 }
 
@@ -409,14 +434,16 @@ static struct norms norms_of(const struct bn_check *c, const struct bn_effort *e
 static bool updates_agree(const struct bn_check *c, const struct bn_effort *e)
 {
     struct counted delta = WORK(c, BN_KERNEL_DELTA), conv = WORK(c, BN_KERNEL_CONV_SILU);
-    ull passes = bn_plus(e->work.passes, e->updates), tokens = bn_plus(e->work.tokens, e->updated_tokens);
+    /* What speculation repeats, a device does in passes that are not counted. */
+    ull passes = bn_plus(e->work.passes, c->device ? 0 : e->updates),
+        tokens = bn_plus(e->work.tokens, c->device ? 0 : e->updated_tokens);
     ull n_layers = c->k->recurrence.layers, calls = bn_times(passes, n_layers);
     ull state = bn_times(n_layers, e->inner * c->k->recurrence.head_dim);
     ull taps = bn_times(n_layers, e->mixed * c->k->recurrence.taps);
     if (!bn_agrees(c, "multiply-adds of delta", delta.ops, bn_times(tokens, 3 * state)) ||
-        !bn_agrees_in_pieces(c, "calls of delta", delta.calls, calls, bn_times(tokens, n_layers)) ||
+        !bn_agrees(c, "calls of delta", delta.calls, calls) ||
         !bn_agrees(c, "elements of conv_silu", conv.ops, bn_times(tokens, taps)) ||
-        !bn_agrees_in_pieces(c, "calls of conv_silu", conv.calls, calls, bn_times(tokens, n_layers)) ||
+        !bn_agrees(c, "calls of conv_silu", conv.calls, calls) ||
         !bn_agrees(c, "bytes of conv_silu", conv.bytes, 0))
         return false;
     if (delta.bytes >= bn_times(passes, 8 * state) && delta.bytes <= bn_times(tokens, 8 * state)) return true;
@@ -450,23 +477,19 @@ bool bn_check_layer_work(const struct bn_check *c)
     if (!bn_effort_read(c, &e)) return false;
     ull n_embd = k->model.n_embd, q_dim = k->model.n_head * k->model.head_dim,
         kv_dim = k->model.n_head_kv * k->model.head_dim;
-    struct counted norms = WORK(c, BN_KERNEL_RMSNORM);
-    struct norms n = norms_of(c, &e, &norms);
+    struct norms n = norms_of(k, &e, WORK(c, BN_KERNEL_RMSNORM).calls);
     ull n_all = k->model.n_layer, n_attend = e.attention_layers, n_recur = k->recurrence.layers;
     ull inputs = n_all * ((n.each_input ? 5 : 2) * n_embd + e.hidden) + n_attend * q_dim + n_recur * e.inner;
     ull rotated = e.rotated_layers * (k->model.n_head + k->model.n_head_kv) * k->model.n_rot;
     ull gated = n_recur > 0 ? n_attend : 0;
     const struct part PARTS[] = {
         {"quantize", WORK(c, BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16), inputs,
-         n_all * (n.each_input ? 7 : 4), 0, c->device && bn_head_is_ternary(k) ? n_embd : 0},
-        {"rmsnorm", norms, n.width, n.calls, 0, n.once},
-        {"rope", WORK(c, BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM), rotated,
-         c->device ? e.rotated_layers : n_attend, 0, 0},
+         n_all * (n.each_input ? 7 : 4), 0, 0},
+        {"rmsnorm", WORK(c, BN_KERNEL_RMSNORM), n.width, n.calls, 0, n_embd},
+        {"rope", WORK(c, BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM), rotated, n_attend, 0, 0},
         {"the activation", WORK(c, BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL, BN_KERNEL_GELU_MUL),
          n_all * e.hidden + n_recur * e.inner, n_all + n_recur, 0, 0},
-        /* A device makes the last sum for the rows whose logits are wanted. */
-        {"add", WORK(c, BN_KERNEL_ADD), (n_all * 2 - c->device) * n_embd, n_all * 2 - c->device, 0,
-         c->device ? n_embd : 0},
+        {"add", WORK(c, BN_KERNEL_ADD), n_all * 2 * n_embd, n_all * 2, 0, 0},
         {"f32_to_f16", WORK(c, BN_KERNEL_F32_TO_F16), n_attend * 2 * kv_dim, n_attend, 2, 0},
         {"sigmoid_mul", WORK(c, BN_KERNEL_SIGMOID_MUL), gated * q_dim, gated, 0, 0},
     };

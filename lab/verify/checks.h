@@ -110,8 +110,6 @@ struct bn_effort {
 
 /* Reads the shape: false, with the reason, when a number is missing or impossible. */
 bool bn_shape_read(const struct bn_check *c, struct bn_effort *e);
-/* A head of fewer than four bits a weight is ternary: the kernels of linear layers multiply it. */
-bool bn_head_is_ternary(const struct bn_claims *k);
 /* The same, and how often the model was evaluated: as the number of tokens says, or measurement.work. */
 bool bn_effort_read(const struct bn_check *c, struct bn_effort *e);
 /* Products and sums of claims stay at UINT64_MAX once they exceed a number. */
@@ -119,8 +117,6 @@ uint64_t bn_times(uint64_t a, uint64_t b);
 uint64_t bn_plus(uint64_t a, uint64_t b);
 /* Compares one number with what it must be. */
 bool bn_agrees(const struct bn_check *c, const char *what, ull claimed, ull want);
-/* The same of calls or bytes. A device can evaluate a pass in pieces, so it may have more: up to most. */
-bool bn_agrees_in_pieces(const struct bn_check *c, const char *what, ull claimed, ull want, ull most);
 /* Pairs of a token and one that it attends to, over all heads of all layers. */
 ull bn_attended(const struct bn_check *c, const struct bn_effort *e);
 

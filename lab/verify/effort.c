@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the shape and the work that a receipt claims. What work it must be follows from the numbers of tokens; see
- * check_work.c.
+ * Reads the work that a receipt claims. What it must be follows from the numbers of tokens; see check_work.c.
  */
 #include "lab/verify/checks.h"
 
@@ -54,44 +53,6 @@ bool bn_shape_read(const struct bn_check *c, struct bn_effort *e)
     return read_recurrence(c, e) && read_experts(c, e);
 }
 
-bool bn_head_is_ternary(const struct bn_claims *k)
-{
-    return k->model.head_bytes < k->model.n_vocab * k->model.n_embd / 2; /* below 2^50 */
-}
-
-bool bn_check_model_shape(const struct bn_check *c)
-{
-    struct bn_effort e = {0};
-    const struct bn_claims *k = c->k;
-    if (!bn_shape_read(c, &e)) return false;
-    ull q_dim = k->model.n_head * k->model.head_dim, kv_dim = k->model.n_head_kv * k->model.head_dim;
-    ull bytes = k->model.ternary_bytes, head = k->model.head_bytes;
-    uint64_t layer, weights, head_weights = k->model.n_vocab * k->model.n_embd;
-    if (k->model.n_head % k->model.n_head_kv != 0 || k->model.n_rot > k->model.head_dim)
-        return FAIL(c, "%llu heads on %llu, %llu of %llu elements rotated", k->model.n_head,
-                    k->model.n_head_kv, k->model.n_rot, k->model.head_dim);
-    /* Recurrent models have gates besides q. */
-    ull mixer = (k->recurrence.layers > 0 ? 3 : 2) * q_dim + 2 * kv_dim;
-    ull rows =
-        bn_plus(bn_times(e.attention_layers, mixer), bn_times(k->recurrence.layers, e.mixed + 2 * e.inner));
-    bool fits = bn_mul_ok(3 * e.hidden, k->model.n_layer, &layer) &&
-                bn_mul_ok(k->model.n_embd, bn_plus(rows, layer), &weights);
-    if (!fits || weights != k->model.ternary_weights)
-        return FAIL(c, "a model of this shape does not have %llu ternary weights", k->model.ternary_weights);
-    if (bytes < weights / 5 || bytes / 8 > weights)
-        return FAIL(c, "%llu weights in %llu bytes", (ull)weights, bytes);
-    /* It is a matrix of the file, of ternary weights or in a type of half a byte to four bytes a weight. */
-    if (head % k->model.n_vocab != 0 || head < head_weights / 5 || head > 4 * head_weights)
-        return FAIL(c, "a head of %llu rows with %llu weights each in %llu bytes", k->model.n_vocab,
-                    k->model.n_embd, head);
-    /* A ternary head is counted as it lies in memory, which can be more than in the file. */
-    ull least = bn_head_is_ternary(k) ? head_weights / 5 : head;
-    if (k->model.bytes < least || k->model.bytes - least < weights / 5)
-        return FAIL(c, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
-                    k->model.bytes, head, (ull)weights);
-    return PASS(c, "%llu ternary weights", (ull)weights);
-}
-
 uint64_t bn_times(uint64_t a, uint64_t b)
 {
     uint64_t product;
@@ -109,11 +70,6 @@ bool bn_agrees(const struct bn_check *c, const char *what, ull claimed, ull want
     if (want == UINT64_MAX) return FAIL(c, "%s: more than a number can hold", what);
     if (claimed == want) return true;
     return FAIL(c, "%s: %llu are claimed, it must be %llu", what, claimed, want);
-}
-
-bool bn_agrees_in_pieces(const struct bn_check *c, const char *what, ull claimed, ull want, ull most)
-{
-    return (c->device && claimed > want && claimed <= most) || bn_agrees(c, what, claimed, want);
 }
 
 /* Pairs of one of the first n tokens and one that it attends to: one of the last w, its own included. n and w are

@@ -19,7 +19,7 @@ no_loader() { env LD_LIBRARY_PATH="$tmp/broken" "$@"; }
 
 # ---- names ----
 
-says 2 'a device that is none of the names' "error: --device is 'gpu', expected cpu, opencl, opencl:N or auto" "$run" --device gpu -p x
+says 2 'an unknown device' "error: --device is 'gpu', expected cpu, opencl, opencl:N or auto" "$run" --device gpu -p x
 says 2 'the hint names the list' "hint: 'bn-run devices' lists" "$run" --device cuda -p x
 says 2 'of the environment too' "BN_DEVICE is 'cuda'" env BN_DEVICE=cuda "$run" -p x
 for bad in opencl: opencl:x opencl:-1 opencl:12345 OPENCL ''; do
@@ -41,11 +41,16 @@ if has_devices; then
     says 0 'what to install then' 'install ocl-icd-libopencl1 \(Debian\)' no_loader "$run" devices
     says 0 'as JSON' '"devices": \[\]' no_driver "$run" devices --json
     says 0 'with the reason' '"why_none": "no OpenCL device on this machine"' no_driver "$run" devices --json
+    says 3 'a device is asked for: no driver' 'error: .*no OpenCL device on this machine' no_driver "$run" --device opencl -p x
+    says 9 'or no loader' 'error: .*no OpenCL on this machine' no_loader "$run" --device opencl -p x
+    check 'auto means the CPU then' equal "$(no_driver "$run" -q --device auto -p ROMEO: -n 8)" "$(cat "$tmp/plain")"
+    check 'without a loader too' equal "$(no_loader "$run" -q --device auto -p ROMEO: -n 8)" "$(cat "$tmp/plain")"
     says 0 'a doctor notes it' '^note +opencl +no OpenCL device' no_driver "$out/bn-bench" doctor
     says 1 'and fails when it is required' '^FAIL +opencl ' no_driver "$out/bn-bench" doctor --require opencl
     check 'a program that needs none loads none' lacks_opencl "$run" -q -p x -n 1
 else
-    says 0 'a build without OpenCL' 'cpu is the only device: this build has no OpenCL' "$run" devices
+    says 9 'a build without OpenCL refuses devices' 'error: .*this build has no OpenCL' "$run" --device opencl -p x
+    says 0 'and says so' 'cpu is the only device: this build has no OpenCL' "$run" devices
 fi
 
 # ---- PoCL, or another one ----
@@ -67,6 +72,10 @@ for i, d in enumerate(doc["devices"]):
     assert isinstance(d["binary64"], bool) and isinstance(d["dot"], bool)
     assert all(d[k] for k in ("name", "platform", "driver", "version"))
 PY
+check 'the tokens are those of the CPU' equal "$("$run" -q --device opencl:0 -p ROMEO: -n 8)" "$(cat "$tmp/plain")"
+says 0 'the program says where it ran' 'tok/s, opencl:0 (CPU|GPU|accelerator); stopped' "$run" --device opencl -p ROMEO: -n 8
+says 0 'the document too' '"id": "opencl:0"' "$run" --device opencl -p ROMEO: -n 8 --json
+says 3 'a number that is too large' 'no device opencl:999; this machine has [0-9]+$' "$run" --device opencl:999 -p x
 says 0 'the doctor has a row of it' '^(ok|note) +opencl:0 ' "$out/bn-bench" doctor
 if ! plant_build; then
     skip 'devices that lack something' 'no compiler, or no headers of OpenCL'
@@ -77,3 +86,39 @@ says 0 'in JSON too' '"lacks": "fma, subnormal numbers"' planted PLANT_LACKS=1 "
 says 0 'a GPU is a GPU' '^opencl:0 +GPU ' planted PLANT_TYPE=gpu "$run" devices
 says 0 'the doctor sees it' '^ok +gpu +--device auto' planted PLANT_TYPE=gpu "$out/bn-bench" doctor --require gpu
 says 1 'but not one that lacks something' '^FAIL +gpu ' planted PLANT_TYPE=gpu PLANT_LACKS=1 "$out/bn-bench" doctor --require gpu
+says 9 'which is refused by name' 'opencl:0 lacks fma, subnormal numbers' planted PLANT_LACKS=1 "$run" --device opencl -p x
+check 'auto does not take it' equal "$(planted PLANT_TYPE=gpu PLANT_LACKS=1 "$run" -q --device auto -p ROMEO: -n 8)" "$(cat "$tmp/plain")"
+
+# ---- memory ----
+
+says 10 'weights that do not fit' 'no memory on opencl:0: the weights take [0-9.]+ MiB.* the device has 1.9 MiB' \
+    planted PLANT_MEMORY=2000000 "$run" --device opencl -p x
+says 10 'a context that does not' 'opencl:0: no memory on the device for .*: [0-9.]+ MiB more, and [0-9.]+ MiB of 7.6 MiB are taken' \
+    planted PLANT_MEMORY=8000000 "$run" --device opencl -p x
+
+# ---- a device that is lost ----
+
+touch "$tmp/lost"
+says 8 'while a model is opened' 'opencl:0: the device was lost' planted PLANT_LOST="$tmp/lost" "$run" --device opencl -p x
+rm "$tmp/lost"
+mkfifo "$tmp/messages"
+planted PLANT_LOST="$tmp/lost" "$run" chat -q --device opencl --json -n 4 <"$tmp/messages" >"$tmp/answers" 2>"$tmp/error" &
+chat=$!
+exec 9>"$tmp/messages"
+echo '"To be"' >&9
+check 'the first answer is there' wait_for grep -q '"text"' "$tmp/answers"
+touch "$tmp/lost"
+echo '"or not"' >&9
+exec 9>&-
+wait "$chat"
+check 'lost between two answers: the exit code' equal $? 8
+check 'and the message' grep -q 'opencl:0: the device was lost' "$tmp/error"
+check 'the first answer is that of the CPU' equal "$(head -n 1 "$tmp/answers" | grep -o '"text": *"[^"]*"')" \
+    "$(echo '"To be"' | "$run" chat -q --json -n 4 | head -n 1 | grep -o '"text": *"[^"]*"')"
+
+# ---- a device that computes other bits: results are compared before a model is opened ----
+
+for fault in 'FP_CONTRACT OFF=>FP_CONTRACT ON' '127.0f=>126.0f'; do
+    says 5 "refused: $fault" 'the device opencl:0 computes [a-z0-9_]+ wrongly: value [0-9]+ is 0x' \
+        planted XDG_CACHE_HOME="$tmp/empty" PLANT_EDIT="$fault" "$run" --device opencl -p x
+done

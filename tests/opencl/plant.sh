@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # out and tmp are of the test
 # Sourced by tests of devices, after tests/tap.sh: has_opencl, which says whether this machine has a device of OpenCL, and
 # planted VARIABLE=VALUE... COMMAND, which runs a command with devices that are changed: tests/opencl/planted.c.
 has_opencl() { "$out/bn-run" devices --json | grep -q '"id": "opencl:0"'; }

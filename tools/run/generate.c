@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "infer/session.h"
+#include "lab/host/machine.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
@@ -75,9 +76,14 @@ static void print_summary(const struct job *job)
 {
     const struct bn_generation *gen = &job->gen;
     uint32_t n_threads = bn_session_n_threads(job->engine.session);
+    const bn_device_info *device = bn_model_device(job->engine.model);
     char rates[BN_RUN_RATES];
-    bn_report_note(0, "%s, %s, %u thread%s; stopped: %s", bn_run_rates(rates, gen), bn_isa_name(), n_threads,
-                   bn_cli_s(n_threads), bn_stop_reason_name(gen->reason));
+    if (device != NULL)
+        bn_report_note(0, "%s, %s %s; stopped: %s", bn_run_rates(rates, gen), device->id, device->type,
+                       bn_stop_reason_name(gen->reason));
+    else
+        bn_report_note(0, "%s, %s, %u thread%s; stopped: %s", bn_run_rates(rates, gen), bn_isa_name(),
+                       n_threads, bn_cli_s(n_threads), bn_stop_reason_name(gen->reason));
     bn_run_note_drafts(gen, 0);
     bn_run_note_ranks(gen);
     bn_run_note_kernels(job->engine.session);
@@ -134,6 +140,8 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_ids(doc, "prompt_ids", gen->prompt, gen->n_prompt);
     bn_run_put_answer(doc, gen);
     bn_json_put_string(doc, "isa", bn_isa_name());
+    const bn_device_info *device = bn_model_device(job->engine.model);
+    if (device != NULL) bn_machine_put_device(bn_json_put_object(doc, "device"), device);
     bn_json_put_u64(doc, "threads", bn_session_n_threads(job->engine.session));
     bn_json_put_u64(doc, "load_ns", job->engine.load_ns);
     if (job->prompt.tokenize_ns != 0)

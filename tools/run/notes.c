@@ -24,6 +24,10 @@ void bn_run_note_model(const struct bn_args *args, const bn_model *model)
     bn_report_note(1, "model %s: %s, %u layers of %u, vocabulary of %u, %.1f MiB",
                    bn_escape(name, sizeof name, given, strlen(given)), hp->arch, hp->n_layer, hp->n_embd,
                    hp->n_vocab, (double)model->n_bytes / 0x1p20);
+    const bn_device_info *d = bn_model_device(model);
+    if (d != NULL)
+        bn_report_note(1, "device %s: %s, %s, driver %s; %.1f MiB of it are taken", d->id, d->name,
+                       d->platform, d->driver, (double)bn_device_bytes(model->device) / 0x1p20);
 }
 
 void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *s)

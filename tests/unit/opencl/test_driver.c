@@ -192,9 +192,8 @@ TEST(test_the_kernels_build)
     struct bn_cl_device *device;
     struct bn_cl_queue q;
     if (n_devices == 0 || bn_cl_source_bytes == 0) skip();
-    for (unsigned form = 0; form < 4; form++) {
-        const struct bn_cl_options options = {
-            .no_fp64 = (form & 1) != 0, .no_dot = (form & 2) != 0, .no_cache = true};
+    for (unsigned form = 0; form < 2; form++) {
+        const struct bn_cl_options options = {.no_fp64 = form != 0, .no_dot = form != 0, .no_cache = true};
         must(bn_cl_open(&device, 0, &options, &err));
         must(bn_cl_queue_open(&q, device, &err));
         bn_cl_queue_close(&q);
@@ -244,7 +243,8 @@ TEST(test_too_little_memory)
     must(bn_cl_alloc(device, &first, 5 << 20, "the weights", &err));
     refused(bn_cl_alloc(device, &second, 4 << 20, "keys and values", &err), BN_ERR_NOMEM);
     assert_string_equal(
-        err.msg, "no memory on the device: keys and values needs 4.0 MiB, and 5.0 MiB of 8.0 MiB are taken");
+        err.msg,
+        "no memory on the device for keys and values: 4.0 MiB more, and 5.0 MiB of 8.0 MiB are taken");
     assert_null(second);
     assert_int_equal(device->bytes, 5 << 20);
     bn_cl_free(device, first, 5 << 20);
