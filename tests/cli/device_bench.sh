@@ -90,59 +90,20 @@ check 'bench measures' runs "$tmp/xbench" "$xval" bench -q --ref oracle --positi
 
 # ---- faults ----
 
-# Between the program and its driver: changes the text of the kernels, or loses the device while a file is there.
-cat >"$tmp/between.c" <<'END'
-#define _GNU_SOURCE
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-static __typeof__(clEnqueueNDRangeKernel) *enqueue;
-static __typeof__(clCreateProgramWithSource) *create;
-static cl_int lose(cl_command_queue q, cl_kernel k, cl_uint d, const size_t *o, const size_t *g, const size_t *l, cl_uint n,
-                   const cl_event *w, cl_event *e)
-{
-    const char *lost = getenv("TEST_LOST");
-    return lost != NULL && access(lost, F_OK) == 0 ? CL_DEVICE_NOT_AVAILABLE : enqueue(q, k, d, o, g, l, n, w, e);
-}
-static cl_program change(cl_context c, cl_uint n, const char **texts, const size_t *sizes, cl_int *code)
-{
-    const char *old = getenv("TEST_OLD"), *new = getenv("TEST_NEW"), *at;
-    if (old == NULL || (at = strstr(texts[0], old)) == NULL) return create(c, n, texts, sizes, code);
-    char *text = calloc(sizes[0] + strlen(new) + 1, 1);
-    memcpy(text, texts[0], (size_t)(at - texts[0]));
-    strcat(strcat(text, new), at + strlen(old));
-    size_t size = strlen(text);
-    return create(c, 1, (const char **)&text, &size, code);
-}
-void *dlsym(void *library, const char *name)
-{
-    static const char *const VERSIONS[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
-    void *(*next)(void *, const char *) = NULL;
-    for (size_t i = 0; i < 3 && next == NULL; i++)
-        *(void **)&next = dlvsym(RTLD_NEXT, "dlsym", VERSIONS[i]);
-    void *found = next(library, name);
-    if (strcmp(name, "clEnqueueNDRangeKernel") == 0) return *(void **)&enqueue = found, (void *)lose;
-    if (strcmp(name, "clCreateProgramWithSource") == 0) return *(void **)&create = found, (void *)change;
-    return found;
-}
-END
-if ! "${CC:-cc}" -shared -fPIC -o "$tmp/between.so" "$tmp/between.c" -ldl 2>"$tmp/err" || grep -q fsanitize "$bin/flags"; then
+# shellcheck disable=SC2034 # tests/opencl/plant.sh reads it
+out=$bin
+# shellcheck source=tests/opencl/plant.sh
+. tests/opencl/plant.sh
+if grep -q fsanitize "$bin/flags" || ! plant_build >"$tmp/err" 2>&1; then
     skip 'faults of a device' "$(head -1 "$tmp/err")"
     exit
 fi
-faulty() { env TEST_OLD="$1" TEST_NEW="$2" XDG_CACHE_HOME="$tmp/faulty" LD_PRELOAD="$tmp/between.so" "${@:3}"; }
+faulty() { planted XDG_CACHE_HOME="$tmp/faulty" PLANT_EDIT="$1=>$2" "${@:3}"; }
 says 5 'a kernel with a fault is refused at opening, by its operation' 'computes rope_n[a-z]* wrongly' faulty \
     'a * sines[i] + b * cosines[i]' 'a * sines[i] - b * cosines[i]' "$bin/bn-run" -q -n 2 --device opencl -p a
 says 1 'one that appears in a large model alone is found, by its operation' 'q_rope of layer 4' faulty \
     'a * sines[i] + b * cosines[i]' 'a * sines[i] + (nth == 4 && row.position == 7 ? -b : b) * cosines[i]' \
     "$xval" trace -q --tokens "$ids" --ref oracle --device opencl
-lost() { env TEST_LOST="$tmp/lost" LD_PRELOAD="$tmp/between.so" "$@"; }
-touch "$tmp/lost"
-says 8 'a lost device ends a run' 'opencl:0: the device was lost' lost "$bin/bn-run" -q -n 4 --device opencl -p a
-rm "$tmp/lost"
 
 # ---- a server ----
 
@@ -165,7 +126,7 @@ check 'a server answers as on the CPU' equal "$(asks 3)" "$want"
 id=$(value 'd["id"]' "$tmp/answer1")
 check 'with receipts of the device' replies 200 '"backend": ?"opencl"' "/v1/receipts/${id##*-}" ''
 body='{"prompt": "To be", "max_tokens": 4, "seed": 5}'
-TEST_LOST=$tmp/lost LD_PRELOAD=$tmp/between.so start --device opencl
+PLANT_LOST=$tmp/lost LD_LIBRARY_PATH=$tmp/plant start --device opencl
 check 'a device that is there' replies 200 '"text"' /v1/completions "$body"
 touch "$tmp/lost"
 check 'and is lost: the request gets 503' replies 503 '"code":"device_lost","message":"the device was lost' /v1/completions "$body"
@@ -174,7 +135,7 @@ check 'a stream too' replies 503 '"code":"device_lost"' /v1/completions '{"promp
 check 'and its health says so' replies 503 '"status":"device lost"' /health ''
 check 'the server says it once' equal "$(grep -c 'the device is lost; start the server again' "$tmp/log")" 1
 rm "$tmp/lost"
-TEST_LOST=$tmp/lost LD_PRELOAD=$tmp/between.so start --device opencl --device-lost cpu
+PLANT_LOST=$tmp/lost LD_LIBRARY_PATH=$tmp/plant start --device opencl --device-lost cpu
 check 'told to go on with the CPU' replies 200 '"text"' /v1/completions "$body"
 text=$(value 'd["choices"][0]["text"]' "$tmp/reply")
 touch "$tmp/lost"
