@@ -30,7 +30,7 @@ static uint32_t next_random(struct bn_cl_trial *t) /* splitmix64 */
     return (uint32_t)((z ^ z >> 31) >> 32);
 }
 
-/* The bits of a float with so many bits of fraction and of exponent. */
+/* A value of binary32 (23 bits of fraction, 8 of exponent) or binary16 (10, 5). */
 static uint32_t random_bits(struct bn_cl_trial *t, unsigned fraction, unsigned exponent)
 {
     const uint32_t one = 1u << fraction, infinite = ((1u << exponent) - 1) << fraction;

@@ -133,7 +133,7 @@ static enum bn_cl_dot choose_dot(const struct bn_cl_device *d)
 {
     if (has_extension(d, "cl_khr_integer_dot_product") &&
         (ask(d, CL_DEVICE_INTEGER_DOT_PRODUCT_CAPABILITIES_KHR) &
-         CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_KHR) != 0)
+         CL_DEVICE_INTEGER_DOT_PRODUCT_INPUT_4x8BIT_PACKED_KHR) != 0)
         return BN_CL_DOT_KHR;
     /* dp4a came with compute capability 6.1. */
     uint64_t capability =

@@ -43,7 +43,7 @@ struct bn_cl_trial {
 /* Makes the arguments of a kernel, starts it, and does the same on the host. One for each kernel. */
 extern void (*const bn_cl_checks[BN_CL_KERNEL_COUNT])(struct bn_cl_trial *, const struct bn_cl_case *);
 
-/* An argument: n values at random in a buffer, none for n = 0; or a number. OWN: floats that are no argument. */
+/* An argument: n values at random in a buffer, NULL for n = 0; or a number. OWN: floats for the host alone. */
 struct bn_cl_want {
     void *at; /* the pointer that gets the host's copy */
     size_t n;

@@ -294,11 +294,11 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_run_inspect,
      .examples = {{"bn-run inspect -m model.gguf --judge", "what looks damaged; exit code 1 if anything"}}},
     {.name = "devices",
-     .summary = "list the processors that --device names",
+     .summary = "list the devices for --device",
      .text =
-         "Lists the devices that OpenCL finds on this machine: graphics processors, and the CPU where its "
-         "driver is installed. Which one evaluates changes the speed, and no bit of a result; a device "
-         "that cannot compute them is refused, and what it lacks is named.",
+         "Lists the devices that OpenCL finds on this machine: graphics processors, and the CPU where PoCL is "
+         "installed. The choice of a device changes the speed, never a result. A device that lacks something "
+         "is refused; the other devices are tested when a model is opened.",
      .synopsis = "[--json]",
      .json = true,
      .run = bn_run_devices,

@@ -27,19 +27,9 @@ static float16 load_f32(global const float *w)
 }
 #endif
 
-static float of_f16(ushort w)
-{
-    return widen(w);
-}
-
-static float of_f32(float w)
-{
-    return w;
-}
-
 /* Slots f16_gemm and f32_gemm. local (16, R), R at most MOST_ROWS: item (lane, row); global (16, rows rounded up). */
 #if BN_VECTOR == 16
-#define FLOAT_GEMM(name, type)                                                                  \
+#define FLOAT_GEMM(name, type, of)                                                              \
     kernel void name##_gemm(global float *y, uint ldy, global const type *w, uint rows, uint k, \
                             global const float *x, uint ldx, uint n)                            \
     {                                                                                           \
@@ -54,40 +44,40 @@ static float of_f32(float w)
                 sum = fma(load_##name(w + i), vload16(0, in + i), sum);                         \
             vstore16(sum, 0, lane);                                                             \
             for (uint i = whole; i < k; i++)                                                    \
-                lane[i % 16] = fma(of_##name(w[i]), in[i], lane[i % 16]);                       \
+                lane[i % 16] = fma(of(w[i]), in[i], lane[i % 16]);                              \
             y[(size_t)j * ldy + row] = fold16(lane);                                            \
         }                                                                                       \
     }
 #else
-#define FLOAT_GEMM(name, type)                                                                          \
-    kernel void name##_gemm(global float *y, uint ldy, global const type *w, uint rows, uint k,         \
-                            global const float *x, uint ldx, uint n)                                    \
-    {                                                                                                   \
-        local float lanes[MOST_ROWS][FLOAT_TOKENS][16];                                                 \
-        const uint lane = get_local_id(0), at = get_local_id(1), row = get_global_id(1);                \
-        w += (size_t)min(row, rows - 1) * k;                                                            \
-        for (uint first = 0; first < n; first += FLOAT_TOKENS) {                                        \
-            float sum[FLOAT_TOKENS] = {0};                                                              \
-            const uint last = n - 1 - first;                                                            \
-            for (uint i = lane; i < k; i += 16)                                                         \
-                for (uint j = 0; j < FLOAT_TOKENS; j++)                                                 \
-                    sum[j] = fma(of_##name(w[i]), x[(size_t)(first + min(j, last)) * ldx + i], sum[j]); \
-            for (uint j = 0; j < FLOAT_TOKENS; j++)                                                     \
-                lanes[at][j][lane] = sum[j];                                                            \
-            MEET;                                                                                       \
-            if (lane < FLOAT_TOKENS && lane <= last && row < rows) {                                    \
-                float all[16];                                                                          \
-                for (uint l = 0; l < 16; l++)                                                           \
-                    all[l] = lanes[at][lane][l];                                                        \
-                y[(size_t)(first + lane) * ldy + row] = fold16(all);                                    \
-            }                                                                                           \
-            MEET;                                                                                       \
-        }                                                                                               \
+#define FLOAT_GEMM(name, type, of)                                                                   \
+    kernel void name##_gemm(global float *y, uint ldy, global const type *w, uint rows, uint k,      \
+                            global const float *x, uint ldx, uint n)                                 \
+    {                                                                                                \
+        local float lanes[MOST_ROWS][FLOAT_TOKENS][16];                                              \
+        const uint lane = get_local_id(0), at = get_local_id(1), row = get_global_id(1);             \
+        w += (size_t)min(row, rows - 1) * k;                                                         \
+        for (uint first = 0; first < n; first += FLOAT_TOKENS) {                                     \
+            float sum[FLOAT_TOKENS] = {0};                                                           \
+            const uint last = n - 1 - first;                                                         \
+            for (uint i = lane; i < k; i += 16)                                                      \
+                for (uint j = 0; j < FLOAT_TOKENS; j++)                                              \
+                    if (j <= last) sum[j] = fma(of(w[i]), x[(size_t)(first + j) * ldx + i], sum[j]); \
+            for (uint j = 0; j < FLOAT_TOKENS; j++)                                                  \
+                lanes[at][j][lane] = sum[j];                                                         \
+            MEET;                                                                                    \
+            if (lane < FLOAT_TOKENS && lane <= last && row < rows) {                                 \
+                float all[16];                                                                       \
+                for (uint l = 0; l < 16; l++)                                                        \
+                    all[l] = lanes[at][lane][l];                                                     \
+                y[(size_t)(first + lane) * ldy + row] = fold16(all);                                 \
+            }                                                                                        \
+            MEET;                                                                                    \
+        }                                                                                            \
     }
 #endif
 
-FLOAT_GEMM(f16, ushort)
-FLOAT_GEMM(f32, float)
+FLOAT_GEMM(f16, ushort, widen)
+FLOAT_GEMM(f32, float, (float))
 
 /* *bad becomes 1 when a value of row r (a group) is not finite. */
 ROWS_KERNEL void finite(global const float *y, uint ld, uint width, global int *bad)

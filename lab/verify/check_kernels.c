@@ -294,7 +294,7 @@ bool bn_check_gpu_kernels(const struct bn_check *c)
     const char *name = find_kernel(c, c->bare ? is_gpu : is_of_device, KNOWN);
     if (name == NULL || (c->device && strcmp(bn_json_text_of(c->p, "device.type"), "GPU") != 0))
         return FAIL(c, "%s, and %s", claimed ? "the backend is a GPU" : "a GPU is required",
-                    name == NULL ? "no known kernel of a GPU ran" : "the device is none");
+                    name == NULL ? "no known kernel of a GPU ran" : "the device is not one");
     return PASS(c, "%s", name);
 }
 

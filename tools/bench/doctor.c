@@ -209,7 +209,7 @@ static void check_devices(struct bn_doctor *d)
                       device->name, memory, good ? "" : ", lacks ", device->lacks);
     }
     bn_doctor_put(d, BN_DOCTOR_IF(gpu), "gpu", NULL,
-                  gpu ? "--device auto uses it" : "no GPU that gives the bits of the CPU");
+                  gpu ? "--device auto uses it" : "no GPU can be used: --device auto takes the CPU");
 }
 
 bn_status bn_bench_doctor(struct bn_args *args, bn_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-run devices: the processors that --device names, what they are, and what those that are refused lack.
+ * bn-run devices: the devices for --device, what they are, and what those that are refused lack.
  */
 #include <stdio.h>
 

@@ -26,7 +26,7 @@ void bn_run_note_model(const struct bn_args *args, const bn_model *model)
                    hp->n_vocab, (double)model->n_bytes / 0x1p20);
     const bn_device_info *d = bn_model_device(model);
     if (d != NULL)
-        bn_report_note(1, "device %s: %s, %s, driver %s; %.1f MiB of it are taken", d->id, d->name,
+        bn_report_note(1, "device %s: %s, %s, driver %s; %.1f MiB of its memory in use", d->id, d->name,
                        d->platform, d->driver, (double)bn_device_bytes(model->device) / 0x1p20);
 }
 
