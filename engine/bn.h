@@ -118,8 +118,7 @@ typedef struct bn_model_options {
     bool skip_code_check;    /* do not scan the weights for the unused code 3 */
     bn_progress_fn progress; /* may be NULL */
     void *user;              /* passed to progress */
-    const char
-        *device; /* "opencl", "opencl:N"; "auto": a GPU where one is good enough; NULL or "cpu": the CPU */
+    const char *device; /* "opencl", "opencl:N", "auto": a GPU that is good enough; NULL, "cpu": the CPU */
 } bn_model_options;
 
 /* Opens a GGUF file. options may be NULL. On failure *out is NULL. */

@@ -368,7 +368,8 @@ static void explain(const struct bn_args *args)
  * have. */
 static void put_own_command(struct bn_buf *out, const char *const *argv)
 {
-    static const char BOTH[] = " -m --model -p --prompt -n --n-predict -t --threads --isa --device --repack --seed ",
+    static const char BOTH[] =
+        " -m --model -p --prompt -n --n-predict -t --threads --isa --device --repack --seed ",
                       FLAGS[] = " -q --quiet -v --verbose -qv -vv ";
     const char *slash = strrchr(argv[0], '/'), *name = slash != NULL ? slash + 1 : argv[0];
     if (strcmp(name, "bn") == 0 && argv[1] != NULL && strcmp(*++argv, "run") == 0) name = "bn-run";
