@@ -41,9 +41,10 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench limits -m model.gguf -p 0 -d 4096", "decoding after a long context"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
-     .text = "Each kernel is compared with the reference, bit for bit, "
-             "and timed. The last column is the percentage of the limit that it reaches, and which limit it "
-             "is. Kernels in plain C have no limit.",
+     .text =
+         "Each kernel is compared with the reference, bit for bit, "
+         "and timed. The last column is the percentage of the limit that it reaches, and which limit it "
+         "is. Kernels in plain C have no limit. Those of a device: bn-bench profile --device opencl --roofline",
      .synopsis = "[-m MODEL] [--isa NAME|all] [--filter PART] [-t LIST]",
      .options = {bn_bench_kernels_options},
      .json = true,

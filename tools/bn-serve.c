@@ -31,6 +31,8 @@ static const struct bn_option OPTIONS[] = {
     BN_OPTION_THREADS_TO(OF, n_threads),
     BN_OPTION_ISA,
     BN_OPTION_DEVICE,
+    BN_RARE("device-lost", "what follows when the device is lost: status 503, or the CPU",
+            .arg = "refuse|cpu", .preset = "refuse", BN_TO_CHOICE(OF, device_lost)),
     BN_OPTION_REPACK,
     BN_OPTION_MAX_MEMORY,
     BN_OPTION("ctx", "context of each sequence [the model's, up to 4096]", BN_TO_U32(OF, n_ctx, 2, 1u << 24)),
@@ -125,27 +127,15 @@ static bn_status choose_template(struct bn_server *s, bn_error *err)
 
 static bn_status open_engine(struct bn_server *s, bn_error *err)
 {
-    const struct bn_serve_options *o = s->o;
-    bn_session_options options = {.n_ctx = o->n_ctx,
-                                  .n_batch = o->n_batch,
-                                  .n_threads = o->n_threads,
-                                  .snapshot_bytes = o->snapshot_bytes};
     bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
     uint64_t start = bn_clock_ns();
     BN_TRY(bn_cli_open_model(&s->model, s->args, &with, err));
     BN_TRY(bn_cli_tokenizer(s->model, &s->tok, err));
     BN_TRY(choose_template(s, err));
-    /* Each conversation needs one; the others serve what several have in common. */
-    if (options.snapshot_bytes == 0)
-        options.snapshot_bytes = (o->n_sequences + 4ull) * bn_model_state_bytes(s->model);
-    BN_TRY(bn_session_open(&s->session, s->model, &options, err));
-    BN_TRY(bn_cli_live_open(&s->live, s->args, &o->live, s->session, err));
-    BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));
-    s->lanes.slowdown = o->max_slowdown;
-    BN_TRY(bn_sequence_open(&s->embedding, s->session, 0, err));
+    BN_TRY(bn_engine_open(s, err));
     BN_TRY(bn_receipt_read_facts(&s->facts, s->model, NULL, err));
     s->load_ns = bn_clock_ns() - start;
-    bn_cli_warn_threads(s->session, o->n_threads);
+    bn_cli_warn_threads(s->session, s->o->n_threads);
     return BN_OK;
 }
 
@@ -225,6 +215,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_lanes_close(&s->lanes);
     bn_sequence_close(s->embedding);
     bn_live_close(s->live);
+    if (s->left != s->session) bn_session_close(s->left);
     bn_session_close(s->session);
     bn_model_close(s->model);
     for (unsigned i = 0; i < BN_SERVE_PAGES; i++)

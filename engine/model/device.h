@@ -28,6 +28,9 @@ struct bn_device; /* an opened device that has the weights of one model */
 BN_MUST_CHECK bn_status bn_device_open(struct bn_device **out, const struct bn_model *model,
                                        const char *selector, bn_error *err);
 void bn_device_close(struct bn_device *device);
+/* After a device is lost: sessions that are opened from now on are of the CPU. Those of the device evaluate no more, and are
+ * closed before the model. */
+void bn_model_leave_device(struct bn_model *model);
 /* What it is; outlived by the device. */
 const bn_device_info *bn_device_facts(const struct bn_device *device);
 /* Bytes that it allocated there, of weights and sessions. */

@@ -115,10 +115,17 @@ bn_status bn_model_open(bn_model **out, const char *path, const bn_model_options
     return bn_model_open_divided(out, path, NULL, 0, options, NULL, err);
 }
 
+void bn_model_leave_device(bn_model *m)
+{
+    m->left = m->device;
+    m->device = NULL;
+}
+
 void bn_model_close(bn_model *m)
 {
     if (m == NULL) return;
     bn_device_close(m->device);
+    bn_device_close(m->left);
     for (size_t i = 0; i < m->n_copies; i++)
         bn_free(m->copies[i]);
     bn_free(m->copies);

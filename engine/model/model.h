@@ -152,6 +152,7 @@ struct bn_model {
     struct bn_matrix embd, head;
     struct bn_linear head_linear;    /* a ternary head, or there is none (rows 0) */
     struct bn_device *device;        /* that evaluates it; NULL: the CPU does */
+    struct bn_device *left;          /* that it was evaluated by, before bn_model_leave_device; else NULL */
     const struct bn_ranks *ranks;    /* NULL: the model is not divided */
     struct bn_slice kv_heads, vocab; /* of this rank; vocab: rows of the head, and of the screen */
     struct bn_screen screen;

@@ -53,6 +53,7 @@ static const struct {
     {"activations_bytes", "bytes", SAME},
     {"gradients_bytes", "bytes", LESS},
     {"peak_rss_bytes", "bytes", LESS},
+    {"device_bytes", "bytes", LESS},
     /* quality */
     {"bits_per_weight", "1", SAME},
     {"mse", "1", SAME},

@@ -297,15 +297,15 @@ void bn_answer_end(struct bn_job *job)
     pthread_mutex_unlock(&job->server->lock);
 }
 
-void bn_answer_failed(struct bn_job *job, unsigned status, const char *message)
+void bn_answer_failed(struct bn_job *job, unsigned status, const char *code, const char *message)
 {
     struct bn_reply reply = {0};
     if (job->stream) {
-        send_event(job, bn_reply_error_document(status, NULL, NULL, message));
+        send_event(job, bn_reply_error_document(status, NULL, code, message));
         append(job, "data: [DONE]", NULL);
         return;
     }
-    bn_reply_error(&reply, status, NULL, NULL, "%s", message);
+    bn_reply_error(&reply, status, NULL, code, "%s", message);
     pthread_mutex_lock(&job->server->lock);
     reply.retry_after_s = status == 429 ? bn_engine_retry_after(job->server) : status == 503;
     job->reply = reply;

@@ -10,12 +10,34 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "model/device.h"
+#include "model/model.h"
 #include "tools/cli/report.h"
 #include "tools/serve/serve.h"
 
 #define SECOND 1000000000u
 #define PING_NS (10u * (uint64_t)SECOND) /* of silence */
 #define MAX_RETRY_S 120u
+#define LOST "device_lost" /* the code of such errors */
+
+bn_status bn_engine_open(struct bn_server *s, bn_error *err)
+{
+    const struct bn_serve_options *o = s->o;
+    bn_session_options options = {.n_ctx = o->n_ctx,
+                                  .n_batch = o->n_batch,
+                                  .n_threads = o->n_threads,
+                                  .snapshot_bytes = o->snapshot_bytes};
+    bn_session *session = NULL;
+    /* Each conversation needs one; the others serve what several have in common. */
+    if (options.snapshot_bytes == 0)
+        options.snapshot_bytes = (o->n_sequences + 4ull) * bn_model_state_bytes(s->model);
+    BN_TRY(bn_session_open(&session, s->model, &options, err));
+    s->session = session;
+    BN_TRY(bn_cli_live_open(&s->live, s->args, &o->live, s->session, err));
+    BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));
+    s->lanes.slowdown = o->max_slowdown;
+    return bn_sequence_open(&s->embedding, s->session, 0, err);
+}
 
 /* ---- called by the HTTP thread ---- */
 
@@ -33,6 +55,11 @@ static bool enter(struct bn_server *s, struct bn_job *job, struct bn_reply *repl
     if (s->stopping) {
         reply->retry_after_s = 1;
         bn_reply_error(reply, 503, NULL, NULL, "the server is stopping");
+        return false;
+    }
+    if (s->lost) {
+        bn_reply_error(reply, 503, NULL, LOST,
+                       "the device that computes was lost; the server has to be started again");
         return false;
     }
     /* The last quarter of the queue is for clients that have nothing in it. */
@@ -97,7 +124,7 @@ static void keep_receipt(struct bn_server *s, struct bn_choice *c)
     bn_status status = bn_receipts_keep(s, c, &err);
     if (status != BN_OK) bn_report_warning("no receipt %s: %s", c->receipt, err.msg);
     if (status != BN_ERR_INTEGRITY) return;
-    bn_answer_failed(c->job, 503, err.msg);
+    bn_answer_failed(c->job, 503, NULL, err.msg);
     c->job->dropped = true;
 }
 
@@ -113,7 +140,7 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
         s->embeds = NULL;
     }
     if (!job->dropped && c->gen.stuck == BN_ERR_NOMEM) {
-        bn_answer_failed(job, 503, "out of memory");
+        bn_answer_failed(job, 503, NULL, "out of memory");
         job->dropped = true; /* the sweep drops the rest of it */
     }
     if (!job->dropped && job->embed == NULL) {
@@ -169,7 +196,7 @@ static void drop_job(struct bn_server *s, struct bn_job *job)
 static void fail_job(struct bn_server *s, struct bn_job *job, unsigned status, const char *message)
 {
     if (job->dropped) return;
-    bn_answer_failed(job, status, message);
+    bn_answer_failed(job, status, NULL, message);
     drop_job(s, job);
 }
 
@@ -229,7 +256,7 @@ static void start_waiting(struct bn_server *s)
     while ((c = take_waiting(s)) != NULL) {
         bn_error err = {0};
         if (start_choice(s, c, &err) == BN_OK) continue;
-        bn_answer_failed(c->job, 500, err.msg);
+        bn_answer_failed(c->job, 500, NULL, err.msg);
         c->job->dropped = true; /* the sweep drops the rest of it */
         end_choice(s, c);
     }
@@ -245,12 +272,12 @@ static struct bn_job *next_job(struct bn_server *s, const struct bn_job *job)
 }
 
 /* A pass failed: all that ran has failed. */
-static void fail_all(struct bn_server *s, const char *message)
+static void fail_all(struct bn_server *s, unsigned status, const char *code, const char *message)
 {
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
         next = next_job(s, job);
         if (count(job, true) == 0) continue;
-        if (!job->dropped) bn_answer_failed(job, 500, message);
+        if (!job->dropped) bn_answer_failed(job, status, code, message);
         job->dropped = true;
         end_choices(s, job, true);
     }
@@ -273,13 +300,40 @@ static void advance_embeds(struct bn_server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Goes on with the CPU if that is asked for. The session that is left stays open: the other thread may look at it. */
+static void leave_device(struct bn_server *s)
+{
+    bn_error err = {0};
+    bn_status status = BN_ERR_IO;
+    pthread_mutex_lock(&s->lock);
+    if (s->o->device_lost == 1) {
+        bn_lanes_close(&s->lanes);
+        bn_sequence_close(s->embedding);
+        bn_live_close(s->live);
+        s->embedding = NULL;
+        s->live = NULL;
+        s->left = s->session;
+        bn_model_leave_device(s->model);
+        status = bn_engine_open(s, &err);
+    }
+    s->lost = status != BN_OK;
+    pthread_mutex_unlock(&s->lock);
+    if (!s->lost)
+        bn_report_warning("the device is lost; the CPU goes on");
+    else
+        bn_report_warning("the device is lost%s%s; start the server again, or with --device-lost cpu",
+                          err.msg[0] != '\0' ? ": " : "", err.msg);
+}
+
 static void pass(struct bn_server *s)
 {
     bn_error err = {0};
     const bn_generation *ended;
     if (bn_lanes_step(&s->lanes, &err) != BN_OK) {
-        bn_report_warning("a pass failed: %s", err.msg);
-        fail_all(s, err.msg);
+        bool lost = s->model->device != NULL && err.code == BN_ERR_IO;
+        if (!s->lost) bn_report_warning("a pass failed: %s", err.msg);
+        fail_all(s, lost ? 503 : 500, lost ? LOST : NULL, err.msg);
+        if (lost && !s->lost) leave_device(s);
         return;
     }
     bn_model_repack(s->model);

@@ -43,7 +43,7 @@ struct bn_serve_options {
     uint32_t n_receipts, max_queue, max_tokens, max_connections;
     uint64_t max_body_bytes, timeout_s, grace_s, max_time_s;
     double max_slowdown;
-    int pooling;
+    int pooling, device_lost; /* 1: the CPU goes on */
     struct bn_cli_live live;
 };
 
@@ -207,7 +207,7 @@ void bn_answer_token(struct bn_choice *choice);
 void bn_answer_choice_end(struct bn_choice *choice);
 /* All choices have ended; it failed; a comment keeps the connection alive. */
 void bn_answer_end(struct bn_job *job);
-void bn_answer_failed(struct bn_job *job, unsigned status, const char *message);
+void bn_answer_failed(struct bn_job *job, unsigned status, const char *code, const char *message);
 void bn_answer_ping(struct bn_job *job);
 /* Why an answer ended: the name of bn_stop_reason, "context" also where the context alone set the limit. */
 const char *bn_answer_end_reason(const struct bn_choice *choice);
@@ -282,6 +282,7 @@ struct bn_server {
     struct bn_receipt_facts facts;
     struct bn_receipts *receipts;
     struct bn_lanes lanes;
+    bn_session *left;       /* of a device that was lost, when the CPU goes on; else NULL */
     bn_sequence *embedding; /* the sequence of texts that are embedded */
     uint32_t embedding_tenant;
     struct bn_job *embeds; /* the job of which a text is being embedded; of the engine's thread */
@@ -295,6 +296,7 @@ struct bn_server {
     size_t n_running;     /* choices that have */
     size_t n_exchanges;   /* requests that are being read or answered */
     bool stopping;
+    bool lost; /* the device, and nothing else goes on */
     struct bn_client *clients;
     size_t n_clients;
     struct bn_serve_metrics metrics;
@@ -306,6 +308,8 @@ struct bn_server {
 unsigned bn_engine_retry_after(const struct bn_server *server);
 /* Hands a job to the engine, which becomes an owner; false: the reply says why not. */
 bool bn_engine_submit(struct bn_server *server, struct bn_job *job, struct bn_reply *reply);
+/* Opens the session of the model, with a lane for each answer. */
+BN_MUST_CHECK bn_status bn_engine_open(struct bn_server *server, bn_error *err);
 /* Generates until a signal comes and what runs has ended, or the grace period is over. */
 void bn_engine_run(struct bn_server *server);
 
@@ -346,7 +350,7 @@ void bn_status_observe(struct bn_histogram *histogram, uint64_t ns);
 void bn_status_pass(struct bn_server *server);
 void bn_status_tokens(struct bn_choice *choice, uint64_t now_ns);
 void bn_status_end(struct bn_choice *choice);
-/* "ok", "stopping", or "model changed": its file, so that nothing is answered any more. Under the lock. */
+/* "ok", "stopping", "device lost", or "model changed": its file, so that nothing is answered any more. Under the lock. */
 const char *bn_status_state(const struct bn_server *server);
 /* The document of /v1/status. It does not wait for the engine. */
 bn_json *bn_status_document(struct bn_server *server, uint32_t tenant);

@@ -236,6 +236,7 @@ static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tena
 const char *bn_status_state(const struct bn_server *s)
 {
     if (s->stopping) return "stopping";
+    if (s->lost) return "device lost";
     return bn_model_check_file(s->model, NULL) == BN_OK ? "ok" : "model changed";
 }
 

@@ -94,6 +94,7 @@ static const struct figure {
                {"cpu_ns_per_token", BN_USED_CPU_NS},
                {"joules_per_token", BN_USED_JOULES},
                {"peak_rss_bytes", BN_USED_PEAK_BYTES},
+               {"device_bytes", BN_USED_DEVICE_BYTES},
                {"bytes_per_token", BYTES},
                {"bytes_per_second", SPEED},
                {"share_of_bandwidth", SHARE},
@@ -168,6 +169,7 @@ static double number(const struct bn_bench_measurement *m, const struct bn_bench
         return s->disturbed;
     case BN_USED_HIT_RATE:
     case BN_USED_PEAK_BYTES:
+    case BN_USED_DEVICE_BYTES:
         return s->used[what];
     default:
         return s->used[what] > 0 ? s->used[what] / rated : (double)NAN;

@@ -145,11 +145,19 @@ static void print_head(const struct bn_bench_measurement *m)
         print_samples(m);
         return;
     }
-    printf("; peak memory %.0f MiB\n", (double)m->meters.peak / 0x1p20);
+    printf("; peak memory %.0f MiB", (double)m->meters.peak / 0x1p20);
+    if (m->model->device != NULL)
+        printf(" here, %.0f MiB on %s", (double)bn_device_bytes(m->model->device) / 0x1p20,
+               bn_model_device(m->model)->name);
+    putchar('\n');
     printf("reading  %.3f MB, read by one token:", (double)m->token_bytes / 1e6);
     for (size_t t = 0; t < m->o->threads.n; t++) {
         for (uint32_t i = 0; i < m->n_rounds; i++)
             m->scratch[i] = m->bandwidth[i * m->o->threads.n + t];
+        if (m->model->device != NULL) {
+            printf(" %.1f GB/s by the device", bn_median(m->scratch, m->n_rounds) / 1e9);
+            break;
+        }
         printf("%s %.1f GB/s with %u thread%s", t > 0 ? "," : "", bn_median(m->scratch, m->n_rounds) / 1e9,
                m->o->threads.list[t], bn_cli_s(m->o->threads.list[t]));
     }

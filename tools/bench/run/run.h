@@ -43,8 +43,9 @@ enum bn_bench_used {
     BN_USED_CACHE_MISSES,
     BN_USED_CPU_NS,
     BN_USED_JOULES,
-    BN_USED_HIT_RATE,   /* of the cache: a share */
-    BN_USED_PEAK_BYTES, /* of resident memory */
+    BN_USED_HIT_RATE,     /* of the cache: a share */
+    BN_USED_PEAK_BYTES,   /* of resident memory */
+    BN_USED_DEVICE_BYTES, /* of the memory of a device, of all sessions */
     BN_USED
 };
 #define BN_BENCH_COUNTERS 4u

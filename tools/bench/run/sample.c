@@ -351,6 +351,7 @@ static bn_status take(struct bn_bench_measurement *m, struct bn_bench_config *c,
                                     : bn_generate(c->session, bn_model_tokenizer(m->model), all->list, err);
     bn_noise_read(&now);
     end_usage(&m->meters, s->used);
+    if (m->model->device != NULL) s->used[BN_USED_DEVICE_BYTES] = (double)bn_device_bytes(m->model->device);
     s->noise = bn_noise_since(&then, &now);
     if (status == BN_OK) status = judge(m, c, all, err);
     return status == BN_OK && c->verdict == BN_BENCH_VALID ? book(m, c, s, all, err) : status;
