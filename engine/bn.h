@@ -93,26 +93,6 @@ const char *bn_isa_name(void);
 /* The i-th set that this machine can run, slowest first, NULL past the end. */
 const char *bn_isa_available(size_t i);
 
-/* ---- Devices ---- */
-
-/* A processor beside the CPU, found through OpenCL. Results on it are the same bits. */
-typedef struct bn_device_info {
-    char id[24];                 /* "opencl:0" */
-    char type[16];               /* "GPU", "CPU", "accelerator" */
-    char name[128], vendor[128]; /* of the device */
-    char platform[128], driver[64];
-    char version[64];           /* of OpenCL */
-    uint64_t memory, max_alloc; /* bytes: of all of it, of one buffer */
-    uint32_t units, mhz;        /* compute units, their clock */
-    bool has_fp64, has_dot;     /* binary64; integer dot products */
-    char lacks[160];            /* why it is refused, by what it says of itself; empty: nothing is missing */
-    char program[65];           /* SHA-256 of the kernels' source and options; empty until it is opened */
-} bn_device_info;
-
-/* Fills out with the devices of this machine, `room` at most, and *n with their number. BN_ERR_NOT_FOUND: there is none;
- * BN_ERR_UNSUPPORTED: no OpenCL loader, or a build without OpenCL. The hint says what to install. */
-BN_MUST_CHECK bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err);
-
 /* ---- Models ---- */
 
 typedef struct bn_model bn_model;
@@ -150,8 +130,6 @@ BN_MUST_CHECK bn_status bn_model_open_memory(bn_model **out, const void *data, s
                                              const char *name, const bn_model_options *options,
                                              bn_error *err);
 void bn_model_close(bn_model *model);
-/* The device that evaluates this model; NULL: the CPU. */
-const bn_device_info *bn_model_device(const bn_model *model);
 /* After opening with repack_later: makes a part of the copies, on all cores; false when nothing is left to do. 16 calls
  * are enough. Call it after each generated token, so that the first one does not wait. No session of the model may
  * evaluate meanwhile. When memory is short, a copy is not made. */

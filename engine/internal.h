@@ -88,6 +88,26 @@ typedef struct bn_hparams {
 /* The id of the token with exactly these bytes, special ones first; -1 when there is none. */
 int32_t bn_token_find(const bn_tokenizer *tok, const char *bytes, size_t n_bytes);
 
+/* A processor beside the CPU, found through OpenCL. Results on it are the same bits. */
+typedef struct bn_device_info {
+    char id[24];                 /* "opencl:0" */
+    char type[16];               /* "GPU", "CPU", "accelerator" */
+    char name[128], vendor[128]; /* of the device */
+    char platform[128], driver[64];
+    char version[64];           /* of OpenCL */
+    uint64_t memory, max_alloc; /* bytes: of all of it, of one buffer */
+    uint32_t units, mhz;        /* compute units, their clock */
+    bool has_fp64, has_dot;     /* binary64; integer dot products */
+    char lacks[160];            /* why it is refused, by what it says of itself; empty: nothing is missing */
+    char program[65];           /* SHA-256 of the kernels' source and options; empty until it is opened */
+} bn_device_info;
+
+/* Fills out with the devices of this machine, `room` at most, and *n with their number. BN_ERR_NOT_FOUND: there is none;
+ * BN_ERR_UNSUPPORTED: no OpenCL loader, or a build without OpenCL. The hint says what to install. */
+BN_MUST_CHECK bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err);
+/* The device that evaluates this model; NULL: the CPU. */
+const bn_device_info *bn_model_device(const bn_model *model);
+
 const bn_hparams *bn_model_hparams(const bn_model *model);
 /* Bytes of the state of recurrent layers of one sequence; 0: the model has none. */
 uint64_t bn_model_state_bytes(const bn_model *model);
