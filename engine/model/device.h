@@ -63,7 +63,8 @@ const char *bn_device_kernel_name(const struct bn_session *session, enum bn_kern
  * n is 0 when it has no room. */
 struct bn_device_place {
     uint64_t at, n, state;
-    uint64_t kept, n_kept; /* the state before tokens that may be taken back, and room for it; of how many tokens */
+    uint64_t kept,
+        n_kept; /* the state before tokens that may be taken back, and room for it; of how many tokens */
     uint32_t n_tried;
     bool state_is_newer, state_is_older; /* than sequence->state; older: it comes with the next pass */
 };
