@@ -40,7 +40,7 @@ static enum bn_brick brick_of_prepare(enum bn_kernel slot)
     return slot == BN_KERNEL_ADD ? BN_BRICK_RESIDUAL_ADD : BN_BRICK_ACTIVATION;
 }
 
-/* Where in a layer a launch is: up to attention or the delta rule, and after the first matrix behind them. */
+/* Where in a layer a launch is: past attention or the delta rule, and past the first matrix after them. */
 struct place {
     int32_t layer;
     bool mixed, has_output;
