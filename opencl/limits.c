@@ -74,7 +74,7 @@ static bn_status measure(struct bn_device *d, struct bn_cl_buffers *b, enum bn_d
                                       BN_CL_MEM(from),
                                       BN_CL_U32(n),
                                       BN_CL_U32(cl->is_cpu ? each : 1),
-                                      BN_CL_U32(cl->is_cpu ? 1 : items % n),
+                                      BN_CL_U32(cl->is_cpu || items % n == 0 ? 1 : items % n),
                                       {sizeof turns, &turns}};
     const struct bn_cl_arg dots[] = {BN_CL_MEM(out), {sizeof turns, &turns}};
     struct trial t = {

@@ -2,7 +2,7 @@
  *
  * The launches of a pass as events of a profile, on the trail of the first thread. Their times are by the clock of the
  * device, which has another zero than the host's: one offset for each pass makes the moment at which the device says that
- * the first kernel was enqueued the one at which the host enqueued it.
+ * the first kernel was enqueued the one at which the host began to enqueue.
  */
 #include "opencl/pass.h"
 
@@ -40,7 +40,7 @@ static enum bn_brick brick_of_prepare(enum bn_kernel slot)
     return slot == BN_KERNEL_ADD ? BN_BRICK_RESIDUAL_ADD : BN_BRICK_ACTIVATION;
 }
 
-/* Where in a layer a launch is: up to attention or the delta rule, then up to the next matrix, then the rest. */
+/* Where in a layer a launch is: past attention or the delta rule, and past the first matrix after them. */
 struct place {
     int32_t layer;
     bool mixed, has_output;
@@ -78,6 +78,7 @@ void bn_cl_profile(struct bn_session *s, uint64_t enqueued)
     const struct bn_cl_queue *q = &s->on_device->queue;
     struct bn_prof *prof = s->prof;
     struct place at = {.layer = -1};
+    const uint64_t zero = q->n_launches > 0 ? q->launches[0].queued : 0;
     for (size_t i = 0; bn_prof_trail(prof, 0) != NULL && i < q->n_launches; i++) {
         const struct bn_cl_launch *l = &q->launches[i];
         enum bn_brick brick = brick_of(l->kernel);
@@ -92,8 +93,8 @@ void bn_cl_profile(struct bn_session *s, uint64_t enqueued)
         const uint64_t times[] = {l->queued, l->submitted, l->started, l->ended};
         uint64_t *const ticks[] = {&launch.queued, &launch.submitted, &launch.started, &launch.ended};
         for (size_t k = 0; k < BN_ARRAY_LEN(times); k++)
-            *ticks[k] =
-                enqueued + (uint64_t)((double)(times[k] - q->launches[0].queued) / prof->clock.ns_per_tick);
+            *ticks[k] = enqueued +
+                        (uint64_t)((double)(times[k] > zero ? times[k] - zero : 0) / prof->clock.ns_per_tick);
         bn_prof_add_launch(prof, &launch,
                            &(struct bn_prof_event){.bytes = l->bytes,
                                                    .shape = shape_of(l->ops, s->run.n),

@@ -162,7 +162,7 @@ static bn_status check_counts(const struct audit *a, unsigned thread, const uint
                               struct kind kinds[2], bn_error *err)
 {
     size_t n_rows = a->n_layers + 1u;
-    bool on_device = a->prof->launches != NULL;
+    bool on_device = a->prof->n_launches > 0;
     const bn_json *norms = NULL;
     for (size_t row = 0; row < a->prof->n_passes * n_rows; row++) {
         const uint32_t *found = counts + row * BN_BRICK_KNOWN;
@@ -346,12 +346,12 @@ static bn_status rule_plausible(const struct audit *a, bn_error *err)
 {
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         struct bn_brick_stats b = bn_prof_stats_for(a->prof, i, BN_PROF_ALL_THREADS);
-        if (b.bytes / (a->prof->launches != NULL ? FASTEST_DEVICE : FASTEST) > b.inclusive_ns)
+        if (b.bytes / (a->prof->n_launches > 0 ? FASTEST_DEVICE : FASTEST) > b.inclusive_ns)
             return bn_fail(err, BN_ERR_MISMATCH, "%s read %llu bytes in %llu ns", bn_brick_name(i),
                            (unsigned long long)b.bytes, (unsigned long long)b.inclusive_ns);
     }
-    return a->prof->launches != NULL ? BN_OK
-                                     : check_head(a->prof, err); /* there the head is several launches */
+    return a->prof->n_launches > 0 ? BN_OK
+                                   : check_head(a->prof, err); /* there the head is several launches */
 }
 
 /* ---- summary ---- */

@@ -51,7 +51,10 @@ check 'reading, copying, products and launches' holds "$tmp/limits.json" \
     and all(v > 0 for l in d['limits'] for k, v in l.items() if k.endswith('_per_second'))"
 check 'and bound its tests' holds "$tmp/limits.json" "all(t['limit_ns'] > 0 for t in d['tests'] if 'limit' in t)"
 says 0 'kernels tells where those of a device are' 'profile --device' "$bench" kernels --help
-check 'a suite names the device' runs "$tmp/ab" "$bench" cmd --rounds 3 --warmup 0 -- "$bin/bn-run" -q -n 2 --device opencl -p a
+printf '%s\n' 'framework:' '  parts: [run, profile, kernels]' 'hardware:' '  threads: 1' '  device: opencl' >"$tmp/suite.yaml"
+says 0 'a suite passes it on' 'run .*--device opencl' "$bench" suite --dry-run "$tmp/suite.yaml"
+lacks 'where it is taken' 'kernels .*--device' "$bench" suite --dry-run "$tmp/suite.yaml"
+says 0 'a profile of the stacks' 'Team' sh -c "'$bin/bn-flamegraph' record -q --device opencl -n 4 --duration 1 -o '$tmp/f.json' 2>&1 && '$bin/bn-flamegraph' bricks '$tmp/f.json'"
 
 # ---- profiles ----
 

@@ -19,6 +19,8 @@ extern const uint64_t bn_default_model_bytes;
 BN_MUST_CHECK bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args,
                                           const bn_model_options *options, bn_error *err);
 
+/* What evaluates a model: the name of its device, or the instruction set. */
+const char *bn_cli_evaluator(const bn_model *model);
 /* Where other models of a command are opened: *name for bn_model_options.device, of args->device; NULL: the CPU.
  * BN_ERR_ARG when it is none of the names of devices. */
 BN_MUST_CHECK bn_status bn_cli_device(const char **name, const struct bn_args *args, bn_error *err);

@@ -50,6 +50,11 @@ bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
     return status;
 }
 
+const char *bn_cli_evaluator(const bn_model *model)
+{
+    return bn_model_device(model) != NULL ? bn_model_device(model)->name : bn_isa_name();
+}
+
 bn_status bn_cli_device(const char **name, const struct bn_args *args, bn_error *err)
 {
     const char *device = args->device, *number = "";

@@ -196,7 +196,7 @@ static bn_status print_tables(const struct bn_bench_profile *p, bn_error *err)
     bn_bench_print_machine(&p->h.machine);
     bn_bench_print_others(&p->h.others);
     printf("profile  %s, %s, %u thread%s; a prompt of %u token%s, then %u token%s\n\n",
-           bn_cli_model_name(p->h.args), bn_isa_name(), bn_session_n_threads(p->session),
+           bn_cli_model_name(p->h.args), bn_cli_evaluator(p->model), bn_session_n_threads(p->session),
            bn_cli_s(bn_session_n_threads(p->session)), p->o->n_prompt, bn_cli_s(p->o->n_prompt),
            p->o->n_predict, bn_cli_s(p->o->n_predict));
     bn_status status = bn_prof_report(p->prof, &text, err);

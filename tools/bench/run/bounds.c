@@ -114,7 +114,7 @@ static void print_work(const struct job *job)
 {
     char all[BN_UNITS_ROOM], weights[BN_UNITS_ROOM], head[BN_UNITS_ROOM], cache[BN_UNITS_ROOM];
     const struct bn_bench_reads *r = &job->reads;
-    printf("model    %s, %s\n", bn_cli_model_name(job->m.h.args), bn_isa_name());
+    printf("model    %s, %s\n", bn_cli_model_name(job->m.h.args), bn_cli_evaluator(job->m.model));
     printf("a token  reads %s at depth %u: weights %s, head %s, KV cache %s\n",
            bn_units_text(all, (double)(r->weights + r->head + r->cache), "bytes"), job->m.configs[0].depth,
            bn_units_text(weights, (double)r->weights, "bytes"), bn_units_text(head, (double)r->head, "bytes"),

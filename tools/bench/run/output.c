@@ -138,7 +138,7 @@ static void print_head(const struct bn_bench_measurement *m)
 {
     bn_bench_print_machine(&m->h.machine);
     printf("model    %s, opened in %.1f ms; %s", bn_cli_model_name(m->h.args),
-           m->load_ns[m->o->n_loads - 1] / 1e6, bn_isa_name());
+           m->load_ns[m->o->n_loads - 1] / 1e6, bn_cli_evaluator(m->model));
     if (bn_cli_ranks() != NULL) {
         printf("\nranks    %u, each with %u thread%s\n", bn_cli_ranks()->count, m->o->threads.list[0],
                bn_cli_s(m->o->threads.list[0]));
@@ -147,8 +147,7 @@ static void print_head(const struct bn_bench_measurement *m)
     }
     printf("; peak memory %.0f MiB", (double)m->meters.peak / 0x1p20);
     if (m->model->device != NULL)
-        printf(" here, %.0f MiB on %s", (double)bn_device_bytes(m->model->device) / 0x1p20,
-               bn_model_device(m->model)->name);
+        printf(" here, %.0f MiB there", (double)bn_device_bytes(m->model->device) / 0x1p20);
     putchar('\n');
     printf("reading  %.3f MB, read by one token:", (double)m->token_bytes / 1e6);
     for (size_t t = 0; t < m->o->threads.n; t++) {

@@ -54,6 +54,8 @@ static const struct bn_suite_key KEYS[] = {
     {"inference.busy_processes", BN_SUITE_RUN, "busy", NULL, BN_SUITE_LIST},
     {"hardware.threads", INFERS | ROWS | BN_SUITE_TRAIN, "threads", NULL, BN_SUITE_LIST},
     {"hardware.isa", ISA, "isa", NULL, BN_SUITE_ONE},
+    {"hardware.device", INFERS | BN_SUITE_PROFILE | BN_SUITE_SCORE | BN_SUITE_CROSSVAL, "device", NULL,
+     BN_SUITE_ONE},
     {"hardware.price_per_hour", BN_SUITE_RUN, "price-per-hour", NULL, BN_SUITE_ONE},
     {"reporting.directory", 0, "directory", NULL, BN_SUITE_ONE},
     {"reporting.formats", 0, "formats", NULL, BN_SUITE_EACH},
