@@ -50,3 +50,26 @@ done
 drafts() { equal "$("$bin/bn-run" -q --device opencl "$@" --speculate ngram --draft-always)" "$("$bin/bn-run" -q "$@")"; }
 check 'drafts change nothing' drafts -p 'to be to be to be' -n 24
 check 'nor with recurrent layers' drafts -m fixtures/quad-qwen35-q2_0-v331-tied-42.gguf --tokens 1,2,3,1,2,3,1,2 -n 24 --ids
+
+# The form of the kernels for GPUs, with a row in each work-item and groups of many: the driver says that the CPU is one.
+# shellcheck disable=SC2034 # plant.sh uses it
+out=$bin
+# shellcheck source=tests/opencl/plant.sh
+. tests/opencl/plant.sh
+as_gpu() {
+    local batch want
+    want=$(digest "$1")
+    for batch in 21 1; do
+        equal "$(planted PLANT_TYPE=GPU "$bin/bn-run" logits -q -m "$1" --tokens "$ids" --all --digest --device auto --batch $batch)" "$want" || return 1
+    done
+    planted PLANT_TYPE=GPU "$bin/bn-run" -m "$1" --tokens 1 -n 1 --device auto 2>&1 | grep -q 'opencl:0 GPU'
+}
+if plant_build; then
+    for model in bitnet-b1.58-i2_s gemma3-i2_s-v331-embedding qwen3-ptq1_0-v331-hadamard64-tied minicpm-q2_0-v331-longrope-tied; do
+        check "$model as on a GPU" as_gpu "fixtures/nano-$model-42.gguf"
+    done
+    check 'recurrent layers as on a GPU' as_gpu fixtures/quad-qwen35-q2_0-v331-tied-42.gguf
+    check 'experts as on a GPU' as_gpu fixtures/duo-maple-tq2_0-v331-42.gguf
+else
+    skip 'models as on a GPU' 'the loader cannot be replaced here'
+fi
