@@ -32,7 +32,6 @@ struct bn_cl_linear {
     cl_mem norm, signs;              /* of the inputs; NULL: none */
     size_t rows, k, width;           /* with padding; inputs with padding and without */
     uint32_t group, block;           /* group 0: I2_S; block 0: inputs are not rotated */
-    size_t n_bytes;                  /* that a product reads */
     size_t n_parts, at[BN_CL_PARTS];
     const struct bn_linear *part[BN_CL_PARTS];
 };

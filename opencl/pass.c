@@ -376,11 +376,13 @@ bn_status bn_device_pass(struct bn_session *s, bn_error *err)
     }
     bn_cl_read(&d->queue, &d->host_bad, d->bad, 0, sizeof d->host_bad);
     bn_status status = bn_cl_finish(&d->queue, err);
-    if (status == BN_OK) account(d);
-    if (status == BN_OK) bn_cl_profile(s, enqueued);
-    if (status == BN_OK && s->model->hp.experts.n != 0) count_experts(s);
-    if (status == BN_OK && d->traced != NULL) trace_head(s);
-    bn_cl_begin(&d->queue);
+    if (status == BN_OK) { /* else the error stays: what the device holds is not known any more */
+        account(d);
+        bn_cl_profile(s, enqueued);
+        if (s->model->hp.experts.n != 0) count_experts(s);
+        if (d->traced != NULL) trace_head(s);
+        bn_cl_begin(&d->queue);
+    }
     s->timing.layers_ns += bn_clock_ns() - start;
     if (d->host_bad != 0) s->run.bad_row = true;
     return status;

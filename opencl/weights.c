@@ -121,7 +121,6 @@ static bn_status upload_linear(struct bn_device *d, struct bn_cl_linear *lin, bn
     }
     size_t codes = lin->rows * (lin->k / 4),
            scales = grouped ? lin->rows * (lin->k / lin->group) * sizeof(uint16_t) : 0;
-    lin->n_bytes = codes + scales;
     BN_TRY(bn_cl_add(&d->buffers, &lin->codes, codes, "the weights", err));
     if (grouped) BN_TRY(bn_cl_add(&d->buffers, &lin->scales, scales, "the weights", err));
     size_t stage_bytes = bn_tiles_bytes(&first->w, BN_TILE_ROWS);

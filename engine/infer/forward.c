@@ -234,17 +234,21 @@ void bn_forward_again(struct bn_sequence *sequence, uint32_t first, uint32_t n_t
 {
     struct bn_session *s = sequence->session;
     struct bn_counters counters = s->counters[0];
+    struct bn_prof *prof = s->prof;
     bn_trace_fn trace = s->trace;
     if (n_tokens == first + sequence->place.n_tried) return;
     bn_device_restore_state(sequence);
     s->run.n = s->run.n_wanted = s->run.n_heads = 0;
     s->run.logits = NULL;
+    s->run.team = (struct bn_brick_timer){0};
     s->trace = NULL;
+    s->prof = NULL;
     for (uint32_t at = first; at < n_tokens; at++)
         s->rows[s->run.n++] = (struct bn_row){sequence, at, sequence->tokens[at]};
     if (s->run.n > 0) (void)!run_on_device(s, NULL);
     s->counters[0] = counters;
     s->trace = trace;
+    s->prof = prof;
 }
 
 /* ---- the second half of a layer ---- */
