@@ -248,6 +248,22 @@ bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err)
 
 /* ---- opening ---- */
 
+/* A driver may promise dot products that it does not compile. */
+static bn_status build(struct bn_cl_device *d, const struct bn_cl_options *o, bn_error *err)
+{
+    bn_error first = {0};
+    bn_status status = bn_cl_build(d, o, &first);
+    if (status == BN_ERR_UNSUPPORTED && d->dot != BN_CL_DOT_NONE) {
+        if (d->program != NULL) d->api->ReleaseProgram(d->program);
+        d->program = NULL;
+        d->dot = BN_CL_DOT_NONE;
+        d->info.has_dot = false;
+        return bn_cl_build(d, o, err);
+    }
+    if (status != BN_OK && err != NULL && err->code == BN_OK) *err = first;
+    return status;
+}
+
 bn_status bn_cl_open(struct bn_cl_device **out, size_t n, const struct bn_cl_options *options, bn_error *err)
 {
     static const struct bn_cl_options NONE;
@@ -269,7 +285,7 @@ bn_status bn_cl_open(struct bn_cl_device **out, size_t n, const struct bn_cl_opt
         d->context = d->api->CreateContext(NULL, 1, &d->id, NULL, NULL, &code);
         if (d->context == NULL) status = bn_cl_fail(err, code, "opening the device");
     }
-    if (status == BN_OK) status = bn_cl_build(d, options != NULL ? options : &NONE, err);
+    if (status == BN_OK) status = build(d, options != NULL ? options : &NONE, err);
     if (status == BN_OK)
         *out = d;
     else

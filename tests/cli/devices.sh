@@ -87,6 +87,8 @@ says 0 'a GPU is a GPU' '^opencl:0 +GPU ' planted PLANT_TYPE=gpu "$run" devices
 says 0 'the doctor sees it' '^ok +gpu +--device auto' planted PLANT_TYPE=gpu "$out/bn-bench" doctor --require gpu
 says 1 'but not one that lacks something' '^FAIL +gpu ' planted PLANT_TYPE=gpu PLANT_LACKS=1 "$out/bn-bench" doctor --require gpu
 says 9 'which is refused by name' 'opencl:0 lacks fma, subnormal numbers' planted PLANT_LACKS=1 "$run" --device opencl -p x
+says 0 'dot products are promised' '^opencl:0 +.* yes +yes ' planted PLANT_DOT=1 "$run" devices
+check 'and done without where the driver does not compile them' equal "$(planted PLANT_DOT=1 PLANT_TYPE=gpu "$run" -q --device opencl -p ROMEO: -n 8)" "$(cat "$tmp/plain")"
 check 'auto does not take it' equal "$(planted PLANT_TYPE=gpu PLANT_LACKS=1 "$run" -q --device auto -p ROMEO: -n 8)" "$(cat "$tmp/plain")"
 
 # ---- memory ----

@@ -5,6 +5,7 @@
  *
  *   PLANT_TYPE=gpu         every device is a GPU
  *   PLANT_LACKS=1          it has no fma, and no subnormal numbers
+ *   PLANT_DOT=1            it promises dot products of packed bytes
  *   PLANT_MEMORY=BYTES     the memory that it has
  *   PLANT_LOST=FILE        it is lost as soon as there is this file
  *   PLANT_EDIT=FROM=>TO    the first FROM in the source of a program becomes TO
@@ -18,12 +19,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#define INTEGER_DOT_PRODUCT_CAPABILITIES 0x1073
+
 #define REAL(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
 
 cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t room, void *out, size_t *n)
 {
     const char *type = getenv("PLANT_TYPE"), *memory = getenv("PLANT_MEMORY");
     cl_int code = REAL(clGetDeviceInfo)(id, what, room, out, n);
+    static const char DOT[] = " cl_khr_integer_dot_product";
+    if (getenv("PLANT_DOT") != NULL && what == INTEGER_DOT_PRODUCT_CAPABILITIES && room == sizeof(cl_ulong)) {
+        memset(out, 0xFF, room);
+        return CL_SUCCESS;
+    }
+    if (getenv("PLANT_DOT") != NULL && what == CL_DEVICE_EXTENSIONS && code == CL_SUCCESS && out != NULL &&
+        strlen(out) + sizeof DOT <= room)
+        strcat(out, DOT);
     if (code != CL_SUCCESS || out == NULL) return code;
     if (what == CL_DEVICE_TYPE && type != NULL) *(cl_device_type *)out = CL_DEVICE_TYPE_GPU;
     if (what == CL_DEVICE_SINGLE_FP_CONFIG && getenv("PLANT_LACKS") != NULL)
