@@ -116,8 +116,6 @@ static void launch_norm(const struct bn_cl_pass *p, struct bn_cl_inputs *in, con
         .x = first.out, .n = first.n, .width = first.width, .ld = first.ld_out, .next = in->next};
 }
 
-/* Makes the inputs of in.next: rows of x, normalised by in.norm, by the norm that the inputs of this linear layer have
- * besides, rotated, quantised. Rows normalised by in.norm stay at in.out when there is such a second norm. */
 void bn_cl_prepare(struct bn_cl_pass *p, struct bn_cl_inputs in, struct bn_cl_ops ops, int32_t layer)
 {
     struct bn_device_session *d = p->d;
@@ -146,7 +144,6 @@ void bn_cl_prepare(struct bn_cl_pass *p, struct bn_cl_inputs in, struct bn_cl_op
     if (next != NULL || in.norm != NULL) bn_cl_prepare_rows(p, &in);
 }
 
-/* x += y, normalised first when there is a norm: with the next step that reads x, or now for a trace. */
 /* y is normalised in place, then x += y. */
 static void add_now(struct bn_cl_pass *p, cl_mem norm, struct bn_cl_ops ops, int32_t layer)
 {
@@ -240,16 +237,16 @@ void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linea
     enum bn_kernel slot = p->n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM;
     size_t n = p->n * p->hp->experts.n_used;
     if (p->s->dispatch != NULL) p->s->dispatch(p->s->dispatch_user, lin->part[0], slot);
-    launch_product(
-        p, lin,
-        &(struct product){.y = y,
-                          .ldy = ldy,
-                          .at = at,
-                          .experts = p->d->experts,
-                          .rows = rows_each,
-                          .shared = shared,
-                          .n = n},
-        bn_cl_work(p, slot, 0, (uint64_t)rows_each * lin->width * n)); /* its bytes: bn_cl_count_experts */
+    launch_product(p, lin,
+                   &(struct product){.y = y,
+                                     .ldy = ldy,
+                                     .at = at,
+                                     .experts = p->d->experts,
+                                     .rows = rows_each,
+                                     .shared = shared,
+                                     .n = n},
+                   bn_cl_work(p, slot, 0,
+                              (uint64_t)rows_each * lin->width * n)); /* its bytes: count_experts of pass.c */
 }
 
 void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, uint64_t n_bytes, size_t rows,
@@ -264,7 +261,6 @@ void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, uint6
                          (uint64_t)rows * k * n));
 }
 
-/* The matrices of a group that has the same rows before their norms, one after the other. */
 void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t n_lin, struct bn_cl_inputs in,
                    cl_mem y, size_t ldy, const char *norm_op, const char *const *in_ops,
                    const char *const *ops, int32_t layer)
