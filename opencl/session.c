@@ -224,9 +224,15 @@ bn_status bn_device_take(struct bn_sequence *sequence, bn_error *err)
     const bn_model *m = s->device->model;
     uint64_t n = (uint64_t)bn_own_kv_heads(m) * m->hp.head_dim * bn_cache_rows(sequence->n_ctx);
     BN_TRY(take_region(s, &s->caches, n, &place->at, err));
+    bn_status status =
+        sequence->n_state > 0 ? take_region(s, &s->states, sequence->n_state, &place->state, err) : BN_OK;
+    if (status != BN_OK) {
+        give_region(&s->caches, place->at);
+        return status;
+    }
     place->n = n;
     place->state_is_older = true;
-    return sequence->n_state > 0 ? take_region(s, &s->states, sequence->n_state, &place->state, err) : BN_OK;
+    return BN_OK;
 }
 
 void bn_device_release(struct bn_sequence *sequence)
