@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "opencl/trial.h"
 
 #define GUARD_BYTES 64u
@@ -22,12 +23,9 @@ static const size_t SIZE[] = {
 
 /* ---- inputs ---- */
 
-static uint32_t next_random(struct bn_cl_trial *t) /* splitmix64 */
+static uint32_t next_random(struct bn_cl_trial *t)
 {
-    uint64_t z = t->random += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return (uint32_t)((z ^ z >> 31) >> 32);
+    return (uint32_t)(bn_splitmix64(&t->random) >> 32);
 }
 
 /* A value of binary32 (23 bits of fraction, 8 of exponent) or binary16 (10, 5). */
@@ -110,10 +108,10 @@ void bn_cl_take(struct bn_cl_trial *t, const struct bn_cl_want *wants, size_t n)
         t->n_args++;
     }
 }
+
 bool bn_cl_launch(struct bn_cl_trial *t, size_t global0, size_t global1, size_t local0, size_t local1)
 {
-    const size_t global[2] = {(global0 + local0 - 1) / local0 * local0,
-                              (global1 + local1 - 1) / local1 * local1},
+    const size_t global[2] = {bn_cl_round_up(global0, local0), bn_cl_round_up(global1, local1)},
                  local[2] = {local0, local1};
     if (t->status != BN_OK) return false;
     bn_cl_begin(t->q);
@@ -181,6 +179,7 @@ bn_status bn_cl_check_case(struct bn_cl_queue *q, const struct bn_cl_case *c, bn
     }
     return t.status;
 }
+
 const struct bn_cl_case bn_cl_cases[] = {
     {"rmsnorm", BN_CL_prepare, .n = 2, .width = 200, .steps = BN_CL_WITH_NORM},
     {"the residual sum", BN_CL_prepare, .n = 2, .width = 72, .steps = BN_CL_WITH_ADD | BN_CL_WITH_ADD_NORM},

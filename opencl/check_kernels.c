@@ -13,18 +13,12 @@
 #include "opencl/trial.h"
 
 #define EPS 1e-5f
-#define TOKENS 8u /* of a work-item of ternary_gemm */
 
 static const struct bn_kernels *const K = &bn_kernels_ref;
 
 static bool with(const struct bn_cl_trial *t, uint32_t step)
 {
     return (t->c->steps & step) != 0;
-}
-
-static size_t up_to(size_t n, size_t of)
-{
-    return (n + of - 1) / of * of;
 }
 
 /* ---- between matrices ---- */
@@ -38,7 +32,7 @@ struct act {
 
 static struct act take_act(struct bn_cl_trial *t, size_t n, size_t width)
 {
-    struct act a = {.padded = up_to(width, BN_MAX_GROUP)};
+    struct act a = {.padded = bn_cl_round_up(width, BN_MAX_GROUP)};
     size_t n_groups = n * (a.padded / BN_MIN_GROUP);
     TAKE(t, I8(a.high, n * a.padded), I8(a.low, n * a.padded), F32(a.step, n_groups), U32(a.sum, n_groups),
          F32(a.scale, n), U32(a.total, n));
@@ -137,7 +131,8 @@ static void check_ternary(struct bn_cl_trial *t, const struct bn_cl_case *c)
 {
     const bool gemm = c->kernel == BN_CL_ternary_gemm, routed = with(t, BN_CL_WITH_EXPERTS);
     const size_t shared = routed ? 2 : 1, n = c->n * shared, k = c->width, y_at = 3, ldy = c->rows + 5;
-    const size_t padded_rows = up_to(c->rows, BN_TILE_ROWS), all_rows = padded_rows * (routed ? 3 : 1);
+    const size_t padded_rows = bn_cl_round_up(c->rows, BN_TILE_ROWS),
+                 all_rows = padded_rows * (routed ? 3 : 1);
     float *y, *row_scale, *x, *made;
     uint8_t *codes;
     uint16_t *scales;
@@ -159,8 +154,8 @@ static void check_ternary(struct bn_cl_trial *t, const struct bn_cl_case *c)
     for (size_t j = 0; expert != NULL && j < n; j++)
         expert[j] %= 3;
     const size_t each = t->q->device->is_cpu ? 1 : BN_TILE_ROWS, s = t->q->device->is_cpu ? 1 : c->slices;
-    if (!bn_cl_launch(t, padded_rows / BN_TILE_ROWS * each, gemm ? (n + TOKENS - 1) / TOKENS : s * n, each,
-                      s))
+    if (!bn_cl_launch(t, padded_rows / BN_TILE_ROWS * each,
+                      gemm ? (n + BN_CL_TOKENS - 1) / BN_CL_TOKENS : s * n, each, s))
         return;
     for (size_t j = 0; j < n; j++) {
         const size_t first = expert != NULL ? expert[j] * padded_rows : 0, a = j / shared;
@@ -215,7 +210,7 @@ static struct bn_cl_row *take_batch(struct bn_cl_trial *t, const struct bn_cl_ca
         rows[j] = (struct bn_cl_row){.cache = j < half ? 0 : cache,
                                      .state = j < half ? state : 0,
                                      .position = c->rows >= c->n ? c->rows - c->n + j : 0,
-                                     .cache_rows = (cl_uint)up_to(c->rows, BN_KEY_TILE),
+                                     .cache_rows = (cl_uint)bn_cl_round_up(c->rows, BN_KEY_TILE),
                                      .before = j < half ? j : j - half,
                                      .after = (j < half ? half : c->n) - 1 - j};
     return rows;
@@ -224,7 +219,7 @@ static struct bn_cl_row *take_batch(struct bn_cl_trial *t, const struct bn_cl_ca
 /* Values of a sequence in a cache of two layers; where a head of the second one begins. */
 static size_t cache_of(const struct bn_cl_case *c)
 {
-    return up_to(c->rows, BN_KEY_TILE) * c->kv_heads * c->width * 2;
+    return bn_cl_round_up(c->rows, BN_KEY_TILE) * c->kv_heads * c->width * 2;
 }
 
 static size_t cell(const struct bn_cl_case *c, const struct bn_cl_row *at, size_t kv_head)

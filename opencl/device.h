@@ -110,7 +110,7 @@ struct bn_device_session {
     char names[BN_KERNEL_COUNT][48];
 };
 
-/* Before tokens that may be taken back: an error is one of the queue. Defined in session.c. */
+/* Copies the state to where it is kept, before tokens that may be taken back: an error is one of the queue. Defined in session.c. */
 void bn_cl_keep_state(struct bn_sequence *sequence);
 
 #endif

@@ -111,6 +111,11 @@ BN_MUST_CHECK bn_status bn_cl_alloc(struct bn_cl_device *device, cl_mem *out, si
                                     const char *what, bn_error *err);
 void bn_cl_free(struct bn_cl_device *device, cl_mem buffer, size_t n_bytes);
 
+static inline size_t bn_cl_round_up(size_t n, size_t every)
+{
+    return (n + every - 1) / every * every;
+}
+
 /* ---- a queue ---- */
 
 /* What a launch counts as. slot BN_KERNEL_COUNT: as nothing. */

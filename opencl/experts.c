@@ -12,9 +12,8 @@ static void choose(const struct bn_cl_pass *p)
     const struct bn_experts *experts = &p->hp->experts;
     const struct bn_cl_arg args[] = {BN_CL_MEM(d->router), BN_CL_U32(experts->n), BN_CL_U32(experts->n_used),
                                      BN_CL_MEM(d->experts), BN_CL_MEM(d->weights)};
-    const size_t local[2] = {p->group, 1}, global[2] = {p->n * p->group, 1};
-    bn_cl_run(p->q, BN_CL_choose_experts, global, local, args, BN_ARRAY_LEN(args),
-              bn_cl_work(p, BN_KERNEL_SOFTMAX, 0, (uint64_t)p->n * experts->n));
+    bn_cl_run_rows(p, BN_CL_choose_experts, p->n, args, BN_ARRAY_LEN(args),
+                   bn_cl_work(p, BN_KERNEL_SOFTMAX, 0, (uint64_t)p->n * experts->n));
 }
 
 /* y of each token = the weighted sum of its pairs. */
@@ -25,9 +24,8 @@ static void sum(const struct bn_cl_pass *p)
                                      BN_CL_MEM(d->parts),     BN_CL_U32(d->ld_y),
                                      BN_CL_MEM(d->weights),   BN_CL_U32(p->hp->experts.n_used),
                                      BN_CL_U32(p->hp->n_embd)};
-    const size_t local[2] = {64, 1}, global[2] = {bn_cl_round_up(p->hp->n_embd, 64), p->n};
-    bn_cl_run(p->q, BN_CL_sum_experts, global, local, args, BN_ARRAY_LEN(args),
-              bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
+    bn_cl_run_columns(p, BN_CL_sum_experts, p->hp->n_embd, p->n, args, BN_ARRAY_LEN(args),
+                      bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
 }
 
 void bn_cl_layer_experts(struct bn_cl_pass *p, uint32_t n)
@@ -36,16 +34,9 @@ void bn_cl_layer_experts(struct bn_cl_pass *p, uint32_t n)
     const struct bn_cl_layer *l = &d->device->layers[n];
     size_t embd = p->hp->n_embd, ff = p->hp->n_ff, k = p->hp->experts.n_used, n_experts = p->hp->experts.n;
     int32_t layer = (int32_t)n;
-    bn_cl_prepare(p,
-                  (struct bn_cl_inputs){.x = d->x,
-                                        .n = p->n,
-                                        .width = embd,
-                                        .ld = embd,
-                                        .norm = l->ffn_norm,
-                                        .out = d->norm,
-                                        .ld_out = d->ld_norm,
-                                        .next = &l->gate_up[0]},
-                  (struct bn_cl_ops){"ffn_norm", "ffn_gate_norm_in"}, layer);
+    struct bn_cl_inputs stream = bn_cl_stream(p, l->ffn_norm);
+    stream.next = &l->gate_up[0];
+    bn_cl_prepare(p, stream, (struct bn_cl_ops){"ffn_norm", "ffn_gate_norm_in"}, layer);
     bn_cl_multiply_floats(p, l->router, false, n_experts * embd * sizeof(float), n_experts, embd, d->norm,
                           d->ld_norm, d->router, n_experts, p->n);
     bn_cl_trace(p, "router", layer, d->router, 0, n_experts, n_experts);

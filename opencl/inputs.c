@@ -10,6 +10,22 @@
 #include "base/error.h"
 #include "opencl/pass.h"
 
+#define COLUMNS 64u /* work-items of a group that have a column each */
+
+void bn_cl_run_rows(const struct bn_cl_pass *p, enum bn_cl_kernel kernel, size_t n,
+                    const struct bn_cl_arg *args, size_t n_args, struct bn_cl_work work)
+{
+    const size_t local[2] = {p->group, 1}, global[2] = {n * p->group, 1};
+    bn_cl_run(p->q, kernel, global, local, args, n_args, work);
+}
+
+void bn_cl_run_columns(const struct bn_cl_pass *p, enum bn_cl_kernel kernel, size_t columns, size_t n,
+                       const struct bn_cl_arg *args, size_t n_args, struct bn_cl_work work)
+{
+    const size_t local[2] = {COLUMNS, 1}, global[2] = {bn_cl_round_up(columns, COLUMNS), n};
+    bn_cl_run(p->q, kernel, global, local, args, n_args, work);
+}
+
 /* Calls the trace with n rows of some columns of a buffer, ld apart. */
 void bn_cl_trace_pieces(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at,
                         size_t ld, size_t n_pieces, size_t stride, size_t cols)
@@ -95,14 +111,13 @@ void bn_cl_prepare_rows(const struct bn_cl_pass *p, const struct bn_cl_inputs *i
                                      BN_CL_U32(format.group),
                                      BN_CL_F32(p->hp->rms_eps),
                                      BN_CL_MEM(d->bad)};
-    const size_t global[2] = {in->n * p->group, 1}, local[2] = {p->group, 1};
     const uint64_t elements = (uint64_t)in->n * in->width;
     enum bn_kernel steps[5];
     size_t n_steps = steps_of(p, in, steps);
     for (size_t i = 0; i + 1 < n_steps; i++)
         bn_cl_count(p, steps[i], elements);
-    bn_cl_run(p->q, BN_CL_prepare, global, local, args, BN_ARRAY_LEN(args),
-              bn_cl_work(p, steps[n_steps - 1], 0, elements));
+    bn_cl_run_rows(p, BN_CL_prepare, in->n, args, BN_ARRAY_LEN(args),
+                   bn_cl_work(p, steps[n_steps - 1], 0, elements));
 }
 
 /* Launches the steps up to the norm, whose result the others read. */
@@ -259,6 +274,18 @@ void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, uint6
     bn_cl_run(p->q, f16 ? BN_CL_f16_gemm : BN_CL_f32_gemm, global, local, args, BN_ARRAY_LEN(args),
               bn_cl_work(p, f16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, p->more ? 0 : n_bytes,
                          (uint64_t)rows * k * n));
+}
+
+struct bn_cl_inputs bn_cl_stream(const struct bn_cl_pass *p, cl_mem norm)
+{
+    const size_t embd = p->hp->n_embd;
+    return (struct bn_cl_inputs){.x = p->d->x,
+                                 .n = p->n,
+                                 .width = embd,
+                                 .ld = embd,
+                                 .norm = norm,
+                                 .out = p->d->norm,
+                                 .ld_out = p->d->ld_norm};
 }
 
 void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t n_lin, struct bn_cl_inputs in,

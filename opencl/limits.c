@@ -62,7 +62,7 @@ static bn_status measure(struct bn_device *d, struct bn_cl_buffers *b, enum bn_d
     const size_t set = bn_min_size(bn_min_size(set_bytes, MOST_SET), (size_t)cl->info.max_alloc);
     size_t n = set / word > local ? set / word : local, items = cl->info.units * (cl->is_cpu ? 1 : 2048);
     if (items > n) items = n;
-    items = (items + local - 1) / local * local;
+    items = bn_cl_round_up(items, local);
     cl_uint turns = 1;
     cl_mem out = NULL, from = NULL;
     bool memory = limit == BN_DEVICE_READ || limit == BN_DEVICE_COPY;

@@ -52,13 +52,12 @@ static void rope_and_store(const struct bn_cl_pass *p, uint32_t n)
                                      BN_CL_MEM(l->q_norm),
                                      BN_CL_MEM(l->k_norm),
                                      BN_CL_F32(hp->rms_eps)};
-    const size_t global[2] = {heads * p->group, 1}, local[2] = {p->group, 1};
     uint64_t stored = (uint64_t)p->n * hp->n_head_kv * head;
     if (hp->head_norms) bn_cl_count(p, BN_KERNEL_RMSNORM, heads * head);
     bn_cl_count(p, hp->rope == BN_ROPE_NEOX ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM,
                 rotated ? heads * hp->n_rot : 0);
-    bn_cl_run(p->q, BN_CL_rope_store, global, local, args, BN_ARRAY_LEN(args),
-              bn_cl_work(p, BN_KERNEL_F32_TO_F16, stored * 4, stored * 2));
+    bn_cl_run_rows(p, BN_CL_rope_store, heads, args, BN_ARRAY_LEN(args),
+                   bn_cl_work(p, BN_KERNEL_F32_TO_F16, stored * 4, stored * 2));
 }
 
 /* Positions that the tokens from `first` on attend to: the sum over them, and the largest number. */
@@ -115,16 +114,28 @@ static void attend(const struct bn_cl_pass *p, uint32_t layer, size_t first, siz
                                        BN_CL_U32(d->ld_in),
                                        BN_CL_U32(d->q_stride)};
     size_t items = p->group < 64 ? p->group : 64;
-    const size_t local[2] = {items, 1}, of_rows[2] = {p->group, 1};
-    const size_t positions[2] = {bn_cl_round_up(most, items), queries}, rows[2] = {queries * p->group, 1},
+    const size_t local[2] = {items, 1}, positions[2] = {bn_cl_round_up(most, items), queries},
                  outs[2] = {bn_cl_round_up(head, items), queries};
     if (hp->gated_heads) bn_cl_count(p, BN_KERNEL_SIGMOID_MUL, queries * head);
     bn_cl_run(p->q, BN_CL_attn_scores, positions, local, scores, BN_ARRAY_LEN(scores),
               bn_cl_work(p, BN_KERNEL_ATTN_SCORES, bytes, pairs * head));
-    bn_cl_run(p->q, BN_CL_attn_softmax, rows, of_rows, softmax, BN_ARRAY_LEN(softmax),
-              bn_cl_work(p, BN_KERNEL_SOFTMAX, 0, pairs));
+    bn_cl_run_rows(p, BN_CL_attn_softmax, queries, softmax, BN_ARRAY_LEN(softmax),
+                   bn_cl_work(p, BN_KERNEL_SOFTMAX, 0, pairs));
     bn_cl_run(p->q, BN_CL_attn_values, outs, local, values, BN_ARRAY_LEN(values),
               bn_cl_work(p, BN_KERNEL_ATTN_VALUES, bytes, pairs * head));
+}
+
+void bn_cl_project_heads(struct bn_cl_pass *p, uint32_t n)
+{
+    struct bn_device_session *d = p->d;
+    const struct bn_cl_layer *l = &d->device->layers[n];
+    const char *const norm = p->hp->sub_norms ? "attn_sub_norm" : "attn_output_norm_in", *const op = "attn_o";
+    bn_cl_trace(p, "attn_out", (int32_t)n, d->att, 0, d->ld_att, l->o.width);
+    bn_cl_project(p, &l->o, 1,
+                  (struct bn_cl_inputs){.x = d->att, .n = p->n, .width = l->o.width, .ld = d->ld_att}, d->y,
+                  d->ld_y, NULL, &norm, &op, (int32_t)n);
+    bn_cl_add_residual(p, l->post_attn_norm, (struct bn_cl_ops){"post_attention_norm", "attn_res"},
+                       (int32_t)n);
 }
 
 static void layer_attention(struct bn_cl_pass *p, uint32_t n)
@@ -134,28 +145,15 @@ static void layer_attention(struct bn_cl_pass *p, uint32_t n)
     struct bn_device_session *d = p->d;
     const bn_hparams *hp = p->hp;
     const struct bn_cl_layer *l = &d->device->layers[n];
-    size_t embd = hp->n_embd, tokens = d->most_queries / hp->n_head;
-    bn_cl_project(p, l->in, l->n_in,
-                  (struct bn_cl_inputs){.x = d->x,
-                                        .n = p->n,
-                                        .width = embd,
-                                        .ld = embd,
-                                        .norm = l->attn_norm,
-                                        .out = d->norm,
-                                        .ld_out = d->ld_norm},
-                  d->in, d->ld_in, "attn_norm", IN_OPS, OPS, (int32_t)n);
+    size_t tokens = d->most_queries / hp->n_head;
+    bn_cl_project(p, l->in, l->n_in, bn_cl_stream(p, l->attn_norm), d->in, d->ld_in, "attn_norm", IN_OPS, OPS,
+                  (int32_t)n);
     rope_and_store(p, n);
     bn_cl_trace_pieces(p, "q_rope", (int32_t)n, d->in, 0, d->ld_in, hp->n_head, d->q_stride, hp->head_dim);
     bn_cl_trace(p, "k_rope", (int32_t)n, d->in, d->k_at, d->ld_in, (size_t)hp->n_head_kv * hp->head_dim);
     for (size_t first = 0; first < p->n; first += tokens)
         attend(p, n, first, bn_min_size(tokens, p->n - first));
-    bn_cl_trace(p, "attn_out", (int32_t)n, d->att, 0, d->ld_att, l->o.width);
-    bn_cl_project(
-        p, &l->o, 1, (struct bn_cl_inputs){.x = d->att, .n = p->n, .width = l->o.width, .ld = d->ld_att},
-        d->y, d->ld_y, NULL, (const char *const[]){hp->sub_norms ? "attn_sub_norm" : "attn_output_norm_in"},
-        (const char *const[]){"attn_o"}, (int32_t)n);
-    bn_cl_add_residual(p, l->post_attn_norm, (struct bn_cl_ops){"post_attention_norm", "attn_res"},
-                       (int32_t)n);
+    bn_cl_project_heads(p, n);
 }
 
 static void layer_ffn(struct bn_cl_pass *p, uint32_t n)
@@ -164,16 +162,8 @@ static void layer_ffn(struct bn_cl_pass *p, uint32_t n)
     struct bn_device_session *d = p->d;
     const bn_hparams *hp = p->hp;
     const struct bn_cl_layer *l = &d->device->layers[n];
-    size_t embd = hp->n_embd;
-    bn_cl_project(p, l->gate_up, l->n_gate_up,
-                  (struct bn_cl_inputs){.x = d->x,
-                                        .n = p->n,
-                                        .width = embd,
-                                        .ld = embd,
-                                        .norm = l->ffn_norm,
-                                        .out = d->norm,
-                                        .ld_out = d->ld_norm},
-                  d->gate_up, d->ld_gate_up, "ffn_norm", IN_OPS, OPS, (int32_t)n);
+    bn_cl_project(p, l->gate_up, l->n_gate_up, bn_cl_stream(p, l->ffn_norm), d->gate_up, d->ld_gate_up,
+                  "ffn_norm", IN_OPS, OPS, (int32_t)n);
     bn_cl_project(p, &l->down, 1,
                   (struct bn_cl_inputs){
                       .x = d->gate_up, .n = p->n, .width = hp->n_ff, .ld = d->ld_gate_up, .activates = true},
@@ -202,9 +192,7 @@ static void head(const struct bn_cl_pass *p, size_t n)
     }
     const struct bn_cl_arg check[] = {BN_CL_MEM(d->logits), BN_CL_U32(d->ld_logits), BN_CL_U32(h->rows),
                                       BN_CL_MEM(d->bad)};
-    const size_t local[2] = {p->group, 1}, global[2] = {n * p->group, 1};
-    bn_cl_run(p->q, BN_CL_finite, global, local, check, BN_ARRAY_LEN(check),
-              bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
+    bn_cl_run_rows(p, BN_CL_finite, n, check, BN_ARRAY_LEN(check), bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
 }
 
 /* The final norm of the rows wanted of these tokens, some at a time, and their logits. */
@@ -338,14 +326,15 @@ static void count_experts(struct bn_session *s)
     size_t n_pairs = s->run.n * d->per_row;
     for (uint32_t n = 0; n < s->model->hp.n_layer; n++) {
         const cl_uint *experts = d->host_experts + n * d->most_pairs;
-        for (size_t i = 0, first; i < n_pairs; i++) {
-            for (first = 0; experts[first] != experts[i];)
-                first++;
-            s->run.n_experts += first == i;
+        bool used[BN_MAX_EXPERTS] = {false};
+        for (size_t i = 0; i < n_pairs; i++) {
+            bool *one = &used[experts[i] % BN_MAX_EXPERTS]; /* inside, whatever the device wrote */
+            s->run.n_experts += !*one;
+            *one = true;
         }
     }
     counters->kernel[s->run.n == 1 ? BN_KERNEL_TERNARY_GEMV : BN_KERNEL_TERNARY_GEMM].bytes +=
-        s->run.n_experts * (s->model->expert_bytes);
+        s->run.n_experts * s->model->expert_bytes;
 }
 
 static void trace_head(struct bn_session *s)

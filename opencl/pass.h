@@ -25,8 +25,7 @@ struct bn_cl_pass {
 struct bn_cl_inputs {
     cl_mem x, index; /* rows of width values, ld apart; which of them, NULL: the first n */
     size_t n, width, ld;
-    bool is_finished; /* some rows went through the final norm */
-    bool adds;        /* x += y, normalised by */
+    bool adds; /* x += y, normalised by */
     cl_mem add_norm;
     bool activates;   /* x = act(x) * the values up_at after it */
     cl_mem norm, out; /* out = rmsnorm(x) * norm */
@@ -54,10 +53,11 @@ static inline void bn_cl_count(const struct bn_cl_pass *p, enum bn_kernel slot, 
     c->ops += ops;
 }
 
-static inline size_t bn_cl_round_up(size_t n, size_t every)
-{
-    return (n + every - 1) / every * every;
-}
+/* A launch with a group of work-items for each of n rows, and one with a work-item for each column of each row. */
+void bn_cl_run_rows(const struct bn_cl_pass *p, enum bn_cl_kernel kernel, size_t n,
+                    const struct bn_cl_arg *args, size_t n_args, struct bn_cl_work work);
+void bn_cl_run_columns(const struct bn_cl_pass *p, enum bn_cl_kernel kernel, size_t columns, size_t n,
+                       const struct bn_cl_arg *args, size_t n_args, struct bn_cl_work work);
 
 /* Calls the trace, if there is one, with the rows of the batch in some columns of a buffer, ld apart. */
 void bn_cl_trace(const struct bn_cl_pass *p, const char *op, int32_t layer, cl_mem from, size_t at, size_t ld,
@@ -80,6 +80,8 @@ void bn_cl_multiply_experts(const struct bn_cl_pass *p, const struct bn_cl_linea
 /* y = W x for n rows of x and a matrix of binary16 or binary32, which counts as n_bytes. */
 void bn_cl_multiply_floats(const struct bn_cl_pass *p, cl_mem w, bool f16, uint64_t n_bytes, size_t rows,
                            size_t k, cl_mem x, size_t ldx, cl_mem y, size_t ldy, size_t n);
+/* The residual stream, normalised into d->norm. */
+struct bn_cl_inputs bn_cl_stream(const struct bn_cl_pass *p, cl_mem norm);
 /* n_lin matrices, one after the other, of the same rows before their own norms. ops: the names of their parts. */
 void bn_cl_project(struct bn_cl_pass *p, const struct bn_cl_linear *lin, size_t n_lin, struct bn_cl_inputs in,
                    cl_mem y, size_t ldy, const char *norm_op, const char *const *in_ops,
@@ -93,6 +95,9 @@ void bn_cl_add_pending(struct bn_cl_pass *p);
 /* Puts the launches of a pass that ended into the session's profile, if there is one; enqueued: the profile's clock when
  * the first one was. profile.c */
 void bn_cl_profile(struct bn_session *session, uint64_t enqueued);
+
+/* The end of the first half of layer n: what came out of its heads at d->att times o, and the residual sum. */
+void bn_cl_project_heads(struct bn_cl_pass *p, uint32_t n);
 
 /* The halves of layer n that some models have: recurrent.c, experts.c. */
 void bn_cl_layer_recurrent(struct bn_cl_pass *p, uint32_t n);

@@ -7,8 +7,6 @@
 #include "base/error.h"
 #include "opencl/pass.h"
 
-#define COLUMNS 64u /* work-items of a group that have a column each */
-
 struct shape {
     size_t taps, width, d, n_keys, n_heads,
         state; /* state: where that of the layer begins in that of a sequence */
@@ -25,15 +23,6 @@ static struct shape shape_of(const struct bn_cl_pass *p, uint32_t n)
                           .state = p->s->model->layers[n].nth * bn_layer_state(p->hp)};
 }
 
-/* A kernel with a work-item for each column and row of the batch. */
-static void run_columns(const struct bn_cl_pass *p, enum bn_cl_kernel kernel, size_t columns, size_t rows,
-                        const struct bn_cl_arg *args, size_t n_args, enum bn_kernel slot, uint64_t bytes,
-                        uint64_t ops)
-{
-    const size_t local[2] = {COLUMNS, 1}, global[2] = {bn_cl_round_up(columns, COLUMNS), rows};
-    bn_cl_run(p->q, kernel, global, local, args, n_args, bn_cl_work(p, slot, bytes, ops));
-}
-
 /* alpha and beta, which become gates. */
 static void make_gates(const struct bn_cl_pass *p, const struct bn_cl_layer *l, const struct shape *at)
 {
@@ -43,7 +32,8 @@ static void make_gates(const struct bn_cl_pass *p, const struct bn_cl_layer *l, 
                           d->ld_norm, d->gates, rows, p->n);
     const struct bn_cl_arg args[] = {BN_CL_MEM(d->gates), BN_CL_U32(p->n), BN_CL_U32(at->n_heads),
                                      BN_CL_MEM(l->rate), BN_CL_MEM(l->bias)};
-    run_columns(p, BN_CL_make_gates, p->n * at->n_heads, 1, args, BN_ARRAY_LEN(args), BN_KERNEL_COUNT, 0, 0);
+    bn_cl_run_columns(p, BN_CL_make_gates, p->n * at->n_heads, 1, args, BN_ARRAY_LEN(args),
+                      bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
 }
 
 static void convolve(const struct bn_cl_pass *p, const struct bn_cl_layer *l, const struct shape *at)
@@ -54,12 +44,13 @@ static void convolve(const struct bn_cl_pass *p, const struct bn_cl_layer *l, co
                                      BN_CL_U32(d->ld_in), BN_CL_MEM(l->conv),   BN_CL_MEM(d->rows),
                                      BN_CL_MEM(states),   BN_CL_U32(at->state), BN_CL_U32(at->taps),
                                      BN_CL_U32(at->width)};
-    run_columns(p, BN_CL_convolve, at->width, p->n, args, BN_ARRAY_LEN(args), BN_KERNEL_CONV_SILU, 0,
-                (uint64_t)p->n * at->width * at->taps);
+    bn_cl_run_columns(p, BN_CL_convolve, at->width, p->n, args, BN_ARRAY_LEN(args),
+                      bn_cl_work(p, BN_KERNEL_CONV_SILU, 0, (uint64_t)p->n * at->width * at->taps));
     const struct bn_cl_arg keep[] = {BN_CL_MEM(states),   BN_CL_MEM(d->in),     BN_CL_U32(d->ld_in),
                                      BN_CL_MEM(d->rows),  BN_CL_U32(at->state), BN_CL_U32(at->taps),
                                      BN_CL_U32(at->width)};
-    run_columns(p, BN_CL_keep_rows, at->width, p->n, keep, BN_ARRAY_LEN(keep), BN_KERNEL_COUNT, 0, 0);
+    bn_cl_run_columns(p, BN_CL_keep_rows, at->width, p->n, keep, BN_ARRAY_LEN(keep),
+                      bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
 }
 
 static void normalise_heads(const struct bn_cl_pass *p, const struct shape *at)
@@ -68,9 +59,8 @@ static void normalise_heads(const struct bn_cl_pass *p, const struct shape *at)
     const struct bn_cl_arg args[] = {BN_CL_MEM(d->conv),        BN_CL_U32(at->width),
                                      BN_CL_U32(at->n_keys),     BN_CL_U32(at->d),
                                      BN_CL_F32(p->hp->rms_eps), BN_CL_F32(1.0f / sqrtf((float)at->d))};
-    const size_t local[2] = {p->group, 1}, global[2] = {p->n * 2 * at->n_keys * p->group, 1};
-    bn_cl_run(p->q, BN_CL_normalise_heads, global, local, args, BN_ARRAY_LEN(args),
-              bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
+    bn_cl_run_rows(p, BN_CL_normalise_heads, p->n * 2 * at->n_keys, args, BN_ARRAY_LEN(args),
+                   bn_cl_work(p, BN_KERNEL_COUNT, 0, 0));
 }
 
 static void update(const struct bn_cl_pass *p, const struct bn_layer *l, const struct shape *at)
@@ -91,8 +81,9 @@ static void update(const struct bn_cl_pass *p, const struct bn_layer *l, const s
                                      BN_CL_U32(at->n_heads),
                                      BN_CL_U32(at->d),
                                      BN_CL_U32(l->recurrent.grouped)};
-    run_columns(p, BN_CL_delta, inner, p->n, args, BN_ARRAY_LEN(args), BN_KERNEL_DELTA,
-                n_runs * inner * at->d * 2 * sizeof(float), (uint64_t)p->n * at->d * inner * 3);
+    bn_cl_run_columns(p, BN_CL_delta, inner, p->n, args, BN_ARRAY_LEN(args),
+                      bn_cl_work(p, BN_KERNEL_DELTA, n_runs * inner * at->d * 2 * sizeof(float),
+                                 (uint64_t)p->n * at->d * inner * 3));
 }
 
 static void gate_heads(const struct bn_cl_pass *p, const struct bn_cl_layer *l, const struct bn_layer *layer,
@@ -106,39 +97,25 @@ static void gate_heads(const struct bn_cl_pass *p, const struct bn_cl_layer *l, 
                                      BN_CL_U32(at->d),          BN_CL_U32(at->n_heads),
                                      BN_CL_U32(at->n_keys),     BN_CL_U32(layer->recurrent.grouped),
                                      BN_CL_F32(p->hp->rms_eps)};
-    const size_t local[2] = {p->group, 1}, global[2] = {p->n * at->n_heads * p->group, 1};
     bn_cl_count(p, BN_KERNEL_RMSNORM, elements);
-    bn_cl_run(p->q, BN_CL_gate_heads, global, local, args, BN_ARRAY_LEN(args),
-              bn_cl_work(p, BN_KERNEL_SILU_MUL, 0, elements));
+    bn_cl_run_rows(p, BN_CL_gate_heads, p->n * at->n_heads, args, BN_ARRAY_LEN(args),
+                   bn_cl_work(p, BN_KERNEL_SILU_MUL, 0, elements));
 }
 
 void bn_cl_layer_recurrent(struct bn_cl_pass *p, uint32_t n)
 {
-    static const char *const IN_OPS[] = {"attn_qkv_norm_in"}, *const OPS[] = {"mix", "z"},
-                             *const O_NORM[] = {"attn_output_norm_in"}, *const O[] = {"attn_o"};
+    static const char *const IN_OPS[] = {"attn_qkv_norm_in"}, *const OPS[] = {"mix", "z"};
     struct bn_device_session *d = p->d;
     const struct bn_cl_layer *l = &d->device->layers[n];
     const struct bn_layer *layer = &p->s->model->layers[n];
     const struct shape at = shape_of(p, n);
-    size_t embd = p->hp->n_embd;
-    bn_cl_project(p, l->in, l->n_in,
-                  (struct bn_cl_inputs){.x = d->x,
-                                        .n = p->n,
-                                        .width = embd,
-                                        .ld = embd,
-                                        .norm = l->attn_norm,
-                                        .out = d->norm,
-                                        .ld_out = d->ld_norm},
-                  d->in, d->ld_in, "attn_norm", IN_OPS, OPS, (int32_t)n);
+    bn_cl_project(p, l->in, l->n_in, bn_cl_stream(p, l->attn_norm), d->in, d->ld_in, "attn_norm", IN_OPS, OPS,
+                  (int32_t)n);
     make_gates(p, l, &at);
     convolve(p, l, &at);
     bn_cl_trace(p, "conv", (int32_t)n, d->conv, 0, at.width, at.width);
     normalise_heads(p, &at);
     update(p, layer, &at);
     gate_heads(p, l, layer, &at);
-    bn_cl_trace(p, "attn_out", (int32_t)n, d->att, 0, d->ld_att, l->o.width);
-    bn_cl_project(p, &l->o, 1,
-                  (struct bn_cl_inputs){.x = d->att, .n = p->n, .width = l->o.width, .ld = d->ld_att}, d->y,
-                  d->ld_y, NULL, O_NORM, O, (int32_t)n);
-    bn_cl_add_residual(p, NULL, (struct bn_cl_ops){"post_attention_norm", "attn_res"}, (int32_t)n);
+    bn_cl_project_heads(p, n);
 }

@@ -74,11 +74,6 @@ static void close_pool(struct bn_device_session *s, struct bn_cl_pool *pool)
 
 /* ---- room for a batch ---- */
 
-static size_t padded_to_tile(size_t rows)
-{
-    return (rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS;
-}
-
 static bn_status take(struct bn_device_session *s, cl_mem *out, size_t n, size_t each, bn_error *err)
 {
     return bn_cl_add(&s->buffers, out, n * each, "the session", err);
@@ -93,20 +88,21 @@ static void choose_widths(struct bn_device_session *s)
     s->per_row = hp->experts.n != 0 ? hp->experts.n_used : 1;
     s->most_pairs = s->per_row * s->s->n_batch;
     s->q_stride = hp->gated_heads ? 2 * (size_t)hp->head_dim : hp->head_dim;
-    s->k_at = padded_to_tile(hp->gated_heads ? 2 * q_dim : q_dim);
-    s->v_at = s->k_at + padded_to_tile(kv_dim);
-    s->ld_in = s->v_at + padded_to_tile(kv_dim);
-    if (padded_to_tile(mixed) + padded_to_tile(inner) > s->ld_in)
-        s->ld_in = padded_to_tile(mixed) + padded_to_tile(inner);
+    s->k_at = bn_cl_round_up(hp->gated_heads ? 2 * q_dim : q_dim, BN_TILE_ROWS);
+    s->v_at = s->k_at + bn_cl_round_up(kv_dim, BN_TILE_ROWS);
+    s->ld_in = s->v_at + bn_cl_round_up(kv_dim, BN_TILE_ROWS);
+    if (bn_cl_round_up(mixed, BN_TILE_ROWS) + bn_cl_round_up(inner, BN_TILE_ROWS) > s->ld_in)
+        s->ld_in = bn_cl_round_up(mixed, BN_TILE_ROWS) + bn_cl_round_up(inner, BN_TILE_ROWS);
     s->ld_att = q_dim > inner ? q_dim : inner;
-    s->up_at = padded_to_tile(hp->n_ff);
+    s->up_at = bn_cl_round_up(hp->n_ff, BN_TILE_ROWS);
     s->ld_gate_up = 2 * s->up_at;
-    s->ld_y = padded_to_tile(hp->n_embd);
+    s->ld_y = bn_cl_round_up(hp->n_embd, BN_TILE_ROWS);
     s->ld_norm = hp->n_embd > hp->n_ff ? hp->n_embd : hp->n_ff;
     if (s->ld_att > s->ld_norm) s->ld_norm = s->ld_att;
     s->padded = bn_act_padded(s->ld_norm);
     s->ld_scores = bn_score_row(s->s);
-    s->ld_logits = m->head_linear.rows != 0 ? padded_to_tile(m->head_linear.rows) : m->head.rows;
+    s->ld_logits =
+        m->head_linear.rows != 0 ? bn_cl_round_up(m->head_linear.rows, BN_TILE_ROWS) : m->head.rows;
     size_t queries = SCORES_BYTES / sizeof(float) / s->ld_scores / hp->n_head * hp->n_head;
     s->most_queries = bn_min_size(queries, (size_t)s->s->n_batch * hp->n_head);
     if (s->most_queries == 0) s->most_queries = hp->n_head;
@@ -276,28 +272,30 @@ bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_
     return bn_cl_finish(&s->queue, err);
 }
 
-/* Copies the state to where it is kept. */
+/* The state of a sequence to another place of the pool. */
+static void copy_state(const struct bn_sequence *sequence, uint64_t to, uint64_t from)
+{
+    struct bn_device_session *s = sequence->session->on_device;
+    cl_mem states = s->states.buffer[0];
+    const size_t each = sizeof(float);
+    bn_cl_copy(&s->queue, states, to * each, states, from * each, sequence->n_state * each);
+}
+
 void bn_cl_keep_state(struct bn_sequence *sequence)
 {
     struct bn_device_session *s = sequence->session->on_device;
     struct bn_device_place *place = &sequence->place;
-    size_t each = sizeof(float), n = sequence->n_state;
     if (place->n_kept == 0 && s->queue.status == BN_OK) {
-        s->queue.status = take_region(s, &s->states, n, &place->kept, &s->queue.error);
-        place->n_kept = s->queue.status == BN_OK ? n : 0;
+        s->queue.status = take_region(s, &s->states, sequence->n_state, &place->kept, &s->queue.error);
+        place->n_kept = s->queue.status == BN_OK ? sequence->n_state : 0;
     }
-    bn_cl_copy(&s->queue, s->states.buffer[0], place->kept * each, s->states.buffer[0], place->state * each,
-               n * each);
+    copy_state(sequence, place->kept, place->state);
 }
 
 void bn_device_restore_state(struct bn_sequence *sequence)
 {
-    struct bn_device_session *s = sequence->session->on_device;
     const struct bn_device_place *place = &sequence->place;
-    size_t each = sizeof(float);
-    if (place->n_kept > 0)
-        bn_cl_copy(&s->queue, s->states.buffer[0], place->state * each, s->states.buffer[0],
-                   place->kept * each, sequence->n_state * each);
+    if (place->n_kept > 0) copy_state(sequence, place->state, place->kept);
 }
 
 void bn_device_read_state(const struct bn_sequence *sequence)

@@ -58,7 +58,7 @@ static bn_status upload_norm(struct bn_device *d, cl_mem *out, const float *norm
 
 static size_t padded_rows(const struct bn_linear *lin)
 {
-    return (lin->w.rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS;
+    return bn_cl_round_up(lin->w.rows, BN_TILE_ROWS);
 }
 
 static bool shares_inputs(const struct bn_linear *a, const struct bn_linear *b)

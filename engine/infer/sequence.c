@@ -49,16 +49,10 @@ void bn_sequence_release(struct bn_sequence *sequence)
 
 /* ---- the state of recurrent layers ---- */
 
-/* The state of a sequence on a device comes to the CPU before it is read there, and goes back after it was written. */
+/* The state of a sequence on a device comes to the CPU before it is read there. */
 static void fetch_state(const struct bn_sequence *sequence)
 {
     if (sequence->session->on_device != NULL) bn_device_read_state(sequence);
-}
-
-static void state_was_written(struct bn_sequence *sequence)
-{
-    sequence->place.state_is_newer = false;
-    sequence->place.state_is_older = true;
 }
 
 static void copy_state(float *to, const float *from, const struct bn_sequence *sequence)
@@ -100,7 +94,7 @@ uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens)
         copy_state(sequence->state, state, sequence);
     else
         memset(sequence->state, 0, sequence->n_state * sizeof *sequence->state);
-    state_was_written(sequence);
+    bn_sequence_wrote_state(sequence);
     if (n_tokens == 0) sequence->lineage = ++sequence->session->n_lineages;
     return n_tokens;
 }
@@ -294,7 +288,7 @@ uint32_t bn_sequence_share(const bn_session *session, bn_sequence *to, const bn_
     to->position = n;
     if (!bn_sequence_is_recurrent(from)) return n;
     copy_state(to->state, known_state(from, n), to);
-    state_was_written(to);
+    bn_sequence_wrote_state(to);
     to->lineage = from->lineage;
     return n;
 }

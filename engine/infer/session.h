@@ -289,6 +289,13 @@ static inline bool bn_sequence_is_recurrent(const struct bn_sequence *sequence)
     return sequence->state != NULL;
 }
 
+/* After the CPU wrote sequence->state: a device gets it with the next pass. */
+static inline void bn_sequence_wrote_state(struct bn_sequence *sequence)
+{
+    sequence->place.state_is_newer = false;
+    sequence->place.state_is_older = true;
+}
+
 /* Makes the timeline the longest one of at most n_tokens whose state is known, and returns its length: n_tokens, or with
  * recurrent layers that of a snapshot, or 0. */
 uint32_t bn_sequence_rewind(struct bn_sequence *sequence, uint32_t n_tokens);

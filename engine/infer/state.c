@@ -314,8 +314,7 @@ static void take_states(struct bn_session *s, const unsigned char *states, const
     for (; states < end && load_u32(states) <= n; states += state_bytes(s)) {
         own->position = load_u32(states);
         memcpy(own->state, states + sizeof(uint32_t), own->n_state * sizeof *own->state);
-        own->place.state_is_newer = false;
-        own->place.state_is_older = true;
+        bn_sequence_wrote_state(own);
         bn_sequence_mark(own, own->position);
     }
 }
