@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Usage: ci/coverage.sh FOLDER | --judge FILE
+# Judges which lines of the sources the tests ran. FOLDER is a build with COVER=1 whose tests ran; FILE has lines of
+# "LINES-RUN LINES FILE". Fails when a room of the table is under its floor, and when there is nothing to judge.
+#
+# A floor is the target until a measurement shows that it is not reached; then it is that figure, rounded down, and only rises.
+# Floor 0: counted only.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# floor target name pattern
+rooms='
+90 90 engine ^engine/
+95 95 parsers ^(engine/gguf/|engine/base/json|hub/files/)
+95 95 receipts ^lab/(receipt|verify)/
+0 0 lab ^lab/
+0 0 hub ^hub/
+0 0 tools ^tools/
+0 0 train+mpi ^(train|mpi)/
+0 0 opencl ^opencl/
+'
+# What gcov says of every object that was built: one that no test ran counts with no line run.
+collect() {
+    # gcov fails where data are missing; lines that nothing ran are the answer then.
+    (cd "$1" && { find engine lab hub tools train mpi opencl -name '*.gcno' 2>/dev/null | sort | xargs -r gcov -n 2>/dev/null || true; }) |
+        sed -nE "/^File '[a-z]/{s/File '(.*)'/\\1/;N;s/\n.*:([0-9.]+)% of ([0-9]+)/ \\1 \\2/p}" |
+        awk '$1 ~ /^(engine|lab|hub|tools|train|mpi|opencl)\// { printf "%d %d %s\n", $2 * $3 / 100 + 0.5, $3, $1 }'
+}
+report=$(mktemp)
+trap 'rm -f "$report"' EXIT
+case ${1:-} in
+--judge) cat "${2:?a file}" >"$report" ;;
+'' | -*) sed -n '2,/^$/p' "$0" | sed -n 's/^# \{0,1\}//p' >&2 && exit 2 ;;
+*) collect "$1" >"$report" && sort -k3 "$report" | awk '{ printf "%6.2f %% of %5d  %s\n", 100 * $1 / $2, $2, $3 }' ;;
+esac
+bad=0
+while read -r floor target name pattern; do
+    [ -n "$floor" ] || continue
+    awk -v pattern="$pattern" -v floor="$floor" -v target="$target" -v name="$name" '
+        $3 ~ pattern { run += $1; all += $2 }
+        END {
+            percent = all ? 100 * run / all : 0
+            word = floor == 0 ? "counted" : percent < floor ? "UNDER ITS FLOOR" : percent < target ? "under its target" : "enough"
+            printf "coverage: %-10s %6.2f %% of %6d lines, floor %2d, target %2d: %s\n", name, percent, all, floor, target, word
+            if (floor > 0 && !all) print "coverage: no data of " name
+            exit floor > 0 && (!all || percent < floor)
+        }' "$report" || bad=1
+done <<<"$rooms"
+exit "$bad"
