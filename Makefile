@@ -2,8 +2,8 @@
 #
 # CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS belong to the user; what the project needs is in BN_*. Objects go to
 # build/<variant>, so that different builds do not mix. V=1 shows commands, WERROR=1 makes warnings errors,
-# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1, GIT=0 (no libgit2), BLAS=0 (no bn-train), MPI=0 (no bn-mpi.so) and
-# OPENCL=0 (the CPU only) are variants.
+# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1, GIT=0 (no libgit2), BLAS=0 (no bn-train), MPI=0 (no bn-mpi.so),
+# OPENCL=0 (the CPU only) and SECCOMP=0 (a sandbox without libseccomp) are variants.
 # File lists are sorted wildcards: a new file is built because it lies in its folder.
 
 CC ?= gcc
@@ -60,7 +60,8 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -pthread $(HARDEN_LD)
-PACKAGES := libcrypto libmicrohttpd libpcre2-8 libcurl libcjson libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2)
+PACKAGES := libcrypto libmicrohttpd libpcre2-8 libcurl libcjson libelf libdw libedit yaml-0.1 ncursesw $(if $(filter 0,$(GIT)),,libgit2) \
+    $(if $(filter 0,$(SECCOMP)),,libseccomp)
 # bn-train is built where OpenBLAS is.
 BLAS ?= $(if $(shell $(PKG_CONFIG) --exists openblas 2>/dev/null && echo yes),1,0)
 # bn-mpi.so is built where MPI is; programs load it under mpirun.
@@ -75,6 +76,7 @@ BN_CXXFLAGS := -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Ws
     -ffp-contract=off -fno-fast-math -ffile-prefix-map="$(CURDIR)=." -MMD -MP
 CXXFLAGS ?= -g
 ifneq ($(SAN),)
+BN_CPPFLAGS += -DBN_SANITIZED
 BN_CXXFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
 BN_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
 BN_LDFLAGS += -fsanitize=$(SAN)
@@ -89,10 +91,14 @@ AR = $(if $(IS_CLANG),llvm-ar,gcc-ar)
 endif
 ifneq ($(COVER),)
 BN_CFLAGS += --coverage
+BN_CPPFLAGS += -DBN_COVER_FOLDER=\"$(abspath $(OUT))\"
 BN_LDFLAGS += --coverage
 endif
 ifeq ($(GIT),0)
 BN_CPPFLAGS += -DBN_NO_GIT
+endif
+ifeq ($(SECCOMP),0)
+BN_CPPFLAGS += -DBN_NO_SECCOMP
 endif
 ifeq ($(OPENCL),0)
 BN_CPPFLAGS += -DBN_NO_OPENCL
@@ -113,6 +119,10 @@ $(OUT)/kernels/x86/avxvnni_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mavxvnni
 $(OUT)/kernels/x86/avx512_%.o: KERNEL_FLAGS := $(KERNEL_ALL) $(AVX512)
 $(OUT)/kernels/x86/avx512vbmi_%.o: KERNEL_FLAGS := $(KERNEL_ALL) $(AVX512) -mavx512vbmi
 $(OUT)/kernels/arm/neon_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -march=armv8.2-a+dotprod
+# What each case of a kernel computes is compared, so lines of kernels are not counted.
+ifneq ($(COVER),)
+$(OUT)/kernels/%.o: BN_CFLAGS := $(filter-out --coverage,$(BN_CFLAGS)) $(ENGINE_CFLAGS)
+endif
 # Training: loops over elements, and the one file that includes the BLAS.
 $(OUT)/train/%.o: KERNEL_FLAGS := $(KERNEL_ALL)
 $(OUT)/train/gemm.o $(OUT)/train64/gemm.o: BN_CPPFLAGS += $(shell $(PKG_CONFIG) --cflags openblas 2>/dev/null)
@@ -164,7 +174,7 @@ C_FILES := $(call src,$(foreach d,engine kernels opencl lab hub mpi train tools 
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all help deps demo reference bridges crossval-npm train-kills retrain-check check check-fast run-tests run-lint fuzz fuzz-run fuzz-replay test lint \
-    docs format check-headers bench cover repro dist packages install install-files uninstall clean distclean FORCE
+    build-tests check-deep docs format check-headers bench cover repro dist packages install install-files uninstall clean distclean FORCE
 
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
 ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
@@ -180,7 +190,7 @@ ifeq ($(BLAS),0)
 endif
 
 help: ## this list
-	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | sort | \
+	@grep -hE '^[a-z][a-z-]*:.*##' Makefile packaging/build.mk | sed -E 's/:[^#]*## /\t/' | sort | \
 	    awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
 # A build without -j takes all processors.
@@ -311,10 +321,10 @@ demo: deps ## build, then run the main job and explain it in ten lines
 	@ci/demo.sh $(OUT)
 
 fuzz: ## run all fuzz targets, FUZZ_SECONDS (60) each, by clang with sanitizers
-	@ci/install-packages.sh build fuzz
-	@$(MAKE) --no-print-directory CC=clang SAN=address,undefined,fuzzer-no-link fuzz-run
-fuzz-run: $(FUZZERS) $(OUT)/bn-fixtures
-	@OUT=$(OUT) tests/fuzz/run.sh $(FUZZERS)
+	@ci/deep.sh fuzz
+FUZZ_TARGETS = $(notdir $(FUZZERS))
+fuzz-run: $(FUZZ_TARGETS:%=$(OUT)/tests/fuzz/%) $(OUT)/bn-fixtures
+	@OUT=$(OUT) tests/fuzz/run.sh $(FUZZ_TARGETS:%=$(OUT)/tests/fuzz/%)
 fuzz-replay: $(REPLAYS) ## run the fuzz targets over the fixtures and known inputs
 	@OUT=$(OUT) tests/run.sh $(REPLAYS)
 
@@ -349,7 +359,8 @@ check-fast: ## run the tests that are not in tests/slow.txt: a minute and a half
 SLOW_TESTS = $(foreach t,$(shell grep -v '^\#' tests/slow.txt),$(filter %/$(t) %/$(t).sh,$(ALL_TESTS)))
 ALL_TESTS = $(CLI_TESTS) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
 TESTS = $(SLOW_TESTS) $(filter-out $(SLOW_TESTS),$(ALL_TESTS))
-run-tests: $(PROGRAMS) $(SETUP) $(PLUGIN) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
+build-tests: all $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(FAULTS)
+run-tests: build-tests
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(TESTS)
 
 test: check
@@ -357,11 +368,12 @@ test: check
 bench: $(OUT)/bn-bench ## time every kernel
 	@$(OUT)/bn-bench kernels
 
-cover: ## test coverage of the library, file by file
-	@$(MAKE) --no-print-directory COVER=1 run-tests
-	@cd $(BUILD)/$(notdir $(firstword $(CC)))-cover && find engine lab hub -name '*.gcda' | sort | \
-	    xargs gcov -n 2>/dev/null | \
-	    sed -nE "/^File '(engine|lab|hub)/{s/File '(.*)'/\\1/;N;s/\n.*:([0-9.]+%) of ([0-9]+)/ \\1 of \\2/p}"
+cover: ## the lines that the tests run, file by file, and whether they are enough
+	@ci/deep.sh cover
+
+# Each part alone: ci/deep.sh PART.
+check-deep: ## compilers, sanitizers, valgrind, fuzzing, coverage, clang-tidy; hours
+	@ci/deep.sh all
 
 # ---- style and structure -------------------------------------------------------------------------------------
 
@@ -393,8 +405,9 @@ ZSHDIR = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 # The documents that a person reads; the reference pages of programs are their man pages.
-EXAMPLES := $(call src,examples/*)
-DOCS := README.md LICENSE SECURITY.md CHANGELOG.md \
+EXAMPLES := $(call src,examples/*.c examples/*.py)
+PYTHON := $(call src,packaging/python/bn/*.py packaging/python/bn/py.typed)
+DOCS := README.md LICENSE SECURITY.md CHANGELOG.md docs/verified.png \
     $(call src,docs/*.md docs/howto/*.md docs/explain/*.md docs/reference/*.md)
 
 install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, LIBEXECDIR, INCLUDEDIR, MANDIR, DOCDIR
@@ -410,6 +423,8 @@ install-files:
 	$(INSTALL) -d $(DESTDIR)$(LIBEXECDIR)/bn
 	cp -R $(OUT)/crossval/setup.sh $(OUT)/crossval/bridges $(DESTDIR)$(LIBEXECDIR)/bn
 	for f in $(DOCS) $(EXAMPLES); do $(INSTALL) -D -m 644 $$f $(DESTDIR)$(DOCDIR)/$$f || exit 1; done
+	$(INSTALL) -d $(DESTDIR)$(DOCDIR)/examples/bn
+	$(INSTALL) -m 644 $(PYTHON) $(DESTDIR)$(DOCDIR)/examples/bn
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
 	$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)
 	$(if $(PLUGIN),$(INSTALL) -D -m 755 $(PLUGIN) $(DESTDIR)$(LIBDIR)/bn/bn-mpi.so)
@@ -430,15 +445,13 @@ uninstall: ## remove what install wrote
 	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(ZSHDIR)/_bn \
 	    $(TOOLS:%=$(FISHDIR)/%.fish) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference \
 	    $(SETUP:$(OUT)/crossval/%=$(DESTDIR)$(LIBEXECDIR)/bn/%)
-	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCS) $(EXAMPLES))
+	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCS) $(EXAMPLES) $(PYTHON:packaging/python/%=examples/%))
 
 repro: ## build twice, in two folders, and compare the bytes
-	@ci/repro.sh
+	@packaging/twice.sh programs
 
-dist: ## reproducible source archive of the commit, bn-VERSION.tar.gz
-	@mkdir -p $(BUILD)
-	git archive --format=tar --prefix=bn-$(VERSION)/ \
-	    --add-virtual-file=bn-$(VERSION)/VERSION:$$(git rev-parse HEAD) HEAD | gzip -n -9 > $(BUILD)/bn-$(VERSION).tar.gz
+# Packages.
+include packaging/build.mk
 
 clean: ## remove build/
 	rm -rf $(BUILD)

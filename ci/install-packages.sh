@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the missing packages of sections of ci/packages.txt. Changes nothing when all are installed.
 #
-#     ci/install-packages.sh SECTION...        build, test, lint, fuzz
+#     ci/install-packages.sh SECTION...        build, test, lint, fuzz, deep, release
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || { echo "usage: ci/install-packages.sh SECTION..." >&2; exit 2; }

@@ -49,7 +49,7 @@ rules=$(
 for pair in 'openssl/:engine/base/digest.c|lab/receipt/keys.c|tools/cli/program/reserve.c' 'git2:tools/git/repository.c' \
     'pcre2:engine/tokenizer/pretokenize.c' 'curl/:hub/net/http.c' 'cjson/:hub/files/document.h' 'microhttpd\.h:tools/serve/http.c' \
     '(libelf|gelf)\.h:lab/profile/code.c' 'cblas\.h:train/gemm.c' '(dwarf|elfutils/)[a-z./]*:lab/symbols/object.h' 'histedit\.h:tools/run/chat/line.c' 'yaml\.h:tools/bench/suite/yaml.c' \
-    'n?curses[a-z]*\.h:tools/bench/top/screen.c' 'mpi\.h:mpi/plugin.c' 'CL/:opencl/(driver\.h|devices\.c)'; do
+    'n?curses[a-z]*\.h:tools/bench/top/screen.c' 'mpi\.h:mpi/plugin.c' 'seccomp\.h:tools/cli/program/sandbox.c' 'CL/:opencl/(driver\.h|devices\.c)'; do
     others=$(grep -lE "#include <${pair%%:*}" -r engine kernels opencl lab hub mpi train tools 2>/dev/null | grep -vxE "${pair##*:}")
     [ -z "$others" ] || complain "only ${pair##*:} may include <${pair%%:*}>: $others"
 done

@@ -79,8 +79,7 @@ typedef struct bn_error {
 
 const char *bn_version(void);
 const char *bn_status_name(bn_status status);
-/* Releases what a function of this header allocated; NULL is accepted. */
-void bn_free(void *p);
+void bn_free(void *p); /* what a function of this header allocated, or NULL */
 
 /* ---- Instruction sets ---- */
 
@@ -148,11 +147,9 @@ typedef enum bn_model_figure {
     BN_MODEL_STATE_BYTES, /* of the recurrent layers of one sequence; 0: none */
     BN_MODEL_POOLING      /* bn_pooling; BN_POOLING_FILE: the file names none */
 } bn_model_figure;
-/* 0 for a figure that this version does not know. */
-uint64_t bn_model_get(const bn_model *model, bn_model_figure figure);
+uint64_t bn_model_get(const bn_model *model, bn_model_figure figure); /* 0 for an unknown figure */
 const char *bn_model_arch(const bn_model *model);
-/* NULL when the file has no vocabulary. */
-const bn_tokenizer *bn_model_tokenizer(const bn_model *model);
+const bn_tokenizer *bn_model_tokenizer(const bn_model *model); /* NULL: the file has no vocabulary */
 
 /* ---- Tokens ---- */
 
@@ -211,7 +208,7 @@ typedef enum bn_template {
 typedef enum bn_thinking { BN_THINKING_NONE, BN_THINKING_OFF, BN_THINKING_ON } bn_thinking;
 
 typedef struct bn_message {
-    const char *role; /* "system", "user", "assistant" */
+    const char *role; /* "system", "user", "assistant", "tool" */
     const char *content;
 } bn_message;
 
@@ -293,8 +290,7 @@ BN_MUST_CHECK bn_status bn_session_embed(bn_session *session, const int32_t *tok
  * is as it was. NULL turns it off. */
 typedef bool (*bn_cancel_fn)(void *user);
 void bn_session_set_cancel(bn_session *session, bn_cancel_fn fn, void *user);
-/* Tokens in the timeline. */
-uint32_t bn_session_position(const bn_session *session);
+uint32_t bn_session_position(const bn_session *session); /* tokens in the timeline */
 uint32_t bn_session_n_ctx(const bn_session *session);
 uint32_t bn_session_n_batch(const bn_session *session);
 /* Fewer than requested when the system refused some. */
@@ -323,20 +319,31 @@ BN_MUST_CHECK bn_status bn_session_load(bn_session *session, const char *path, c
 
 typedef struct bn_sampler bn_sampler;
 
+/* A token and its logit, or what is added to it. */
+typedef struct bn_candidate {
+    int32_t id;
+    float logit;
+} bn_candidate;
+
 typedef struct bn_sampler_options {
     size_t size;
-    float temperature;    /* 0: greedy: the best logit, the lowest id on ties; the rest is not used */
+    float temperature;    /* 0: greedy: the best logit, the lowest id on ties; the next six are not used */
     uint32_t top_k;       /* 0: off */
     float top_p;          /* 1: off; 0: the best one */
     float min_p;          /* 0: off */
     float repeat_penalty; /* 1: off */
     uint32_t repeat_last; /* tokens looked back at; 0: 64 */
     uint64_t seed;
+    float presence_penalty;   /* -2 to 2: subtracted from logits of tokens that were generated; 0: off */
+    float frequency_penalty;  /* the same, times how often each was */
+    const bn_candidate *bias; /* what is added to logits, -100 to 100, of n_bias different tokens; borrowed */
+    size_t n_bias;            /* at most 1024 */
+    size_t n_prompt;          /* first tokens of `recent` that were not generated; a generation sets it */
 } bn_sampler_options;
 
-#define BN_SAMPLER_OPTIONS_INIT                                       \
-    {                                                                 \
-        sizeof(bn_sampler_options), 0.0f, 0, 1.0f, 0.0f, 1.0f, 64, 42 \
+#define BN_SAMPLER_OPTIONS_INIT                                                               \
+    {                                                                                         \
+        sizeof(bn_sampler_options), 0.0f, 0, 1.0f, 0.0f, 1.0f, 64, 42, 0.0f, 0.0f, NULL, 0, 0 \
     }
 
 BN_MUST_CHECK bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *options, size_t n_vocab,
@@ -368,8 +375,7 @@ void bn_grammar_close(bn_grammar *grammar);
 
 /* What is asked. A query may be used for several generations, and outlives them. */
 typedef struct bn_query bn_query;
-/* What was generated. */
-typedef struct bn_generation bn_generation;
+typedef struct bn_generation bn_generation; /* what was generated */
 
 typedef enum bn_stop_reason {
     BN_STOP_LENGTH,  /* n_predict tokens were generated */
@@ -385,14 +391,7 @@ typedef enum bn_stop_reason {
 /* "length", "stop_id", "end", "stop", "context", "cancelled", "grammar", "stuck". */
 const char *bn_stop_reason_name(bn_stop_reason reason);
 
-/* A token and its logit. */
-typedef struct bn_candidate {
-    int32_t id;
-    float logit;
-} bn_candidate;
-
-/* Called for each token with the text that it completed: whole code points, without stop texts; it may be empty. False
- * stops the generation. */
+/* Called for each token with the text that it completed: whole code points, no stop texts, or nothing. False: stop. */
 typedef bool (*bn_token_fn)(void *user, int32_t id, const char *text, size_t n_bytes);
 
 /* Settings of a query, with their defaults. Those of the sampler: bn_sampler_options. */
@@ -407,11 +406,13 @@ typedef enum bn_setting {
     BN_SET_REPEAT_PENALTY,
     BN_SET_REPEAT_LAST,
     BN_SET_SEED,
-    BN_SET_IGNORE_END, /* 1: end-of-generation tokens do not stop [0] */
-    BN_SET_CHAIN,      /* 1: compute the chain of digests [0] */
-    BN_SET_LOGPROBS,   /* 1: compute log-probabilities [0] */
-    BN_SET_N_TOP,      /* the best tokens of each step that are kept, at most 1000 [0] */
-    BN_SET_MOST_DRAFTS /* longest draft, 1 to 64 [16] */
+    BN_SET_IGNORE_END,  /* 1: end-of-generation tokens do not stop [0] */
+    BN_SET_CHAIN,       /* 1: compute the chain of digests [0] */
+    BN_SET_LOGPROBS,    /* 1: compute log-probabilities [0] */
+    BN_SET_N_TOP,       /* the best tokens of each step that are kept, at most 1000 [0] */
+    BN_SET_MOST_DRAFTS, /* longest draft, 1 to 64 [16] */
+    BN_SET_PRESENCE_PENALTY,
+    BN_SET_FREQUENCY_PENALTY
 } bn_setting;
 
 /* Copies the prompt: at least one token. */
@@ -422,11 +423,11 @@ BN_MUST_CHECK bn_status bn_query_set(bn_query *query, bn_setting setting, double
 /* A text, or a token, that ends the generation. */
 BN_MUST_CHECK bn_status bn_query_add_stop(bn_query *query, const char *text, bn_error *err);
 BN_MUST_CHECK bn_status bn_query_add_stop_id(bn_query *query, int32_t id, bn_error *err);
-/* Borrowed; NULL: any text. */
-void bn_query_set_grammar(bn_query *query, const bn_grammar *grammar);
+/* bias and n_bias of bn_sampler_options; borrowed. The chain and log-probabilities are those of logits without them. */
+void bn_query_set_bias(bn_query *query, const bn_candidate *bias, size_t n_bias);
+void bn_query_set_grammar(bn_query *query, const bn_grammar *grammar); /* borrowed; NULL: any text */
 void bn_query_set_callback(bn_query *query, bn_token_fn on_token, void *user);
-/* An answer that the caller expects, such as that of a receipt: several of its tokens are evaluated in one pass. The result
- * and all its bits are those without it. */
+/* An answer that the caller expects: several of its tokens are evaluated in one pass. All bits are those without it. */
 BN_MUST_CHECK bn_status bn_query_expect(bn_query *query, const int32_t *ids, size_t n_ids, bn_error *err);
 
 /* Evaluates the prompt after what the session's timeline holds, then chooses and evaluates tokens until something stops
@@ -438,8 +439,7 @@ void bn_generation_close(bn_generation *generation);
 /* The tokens, with the one that stopped the generation. */
 const int32_t *bn_generation_ids(const bn_generation *generation, size_t *n_ids);
 bn_stop_reason bn_generation_reason(const bn_generation *generation);
-/* SHA-256 over all steps in hexadecimal, as receipts have it (docs/explain/receipts.md); empty unless it was asked for.
- * The same query gives the same chain on every machine. */
+/* The chain of digests (docs/explain/receipts.md) in hexadecimal, the same on every machine; empty unless asked for. */
 const char *bn_generation_chain(const bn_generation *generation);
 /* For each token the logarithm of its probability at temperature 1; NULL unless it was asked for. */
 const double *bn_generation_logprobs(const bn_generation *generation);
@@ -577,8 +577,7 @@ typedef struct bn_event {
     uint64_t elements, bytes, ops;
 } bn_event;
 
-/* Records the next n_passes passes over n_tokens tokens in all; what was recorded before is forgotten. 0 passes: no more.
- * The results are the same bits. */
+/* Records the next n_passes passes over n_tokens tokens in all, and forgets what was recorded before; 0 passes: none. */
 BN_MUST_CHECK bn_status bn_session_record(bn_session *session, uint32_t n_passes, uint64_t n_tokens,
                                           bn_error *err);
 /* The i-th event that was recorded: thread by thread, the last one first, so that each comes after its parent. NULL past

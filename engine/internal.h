@@ -8,6 +8,10 @@
 
 #include "bn.h"
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "bn needs a little-endian processor: models, receipts and digests have this byte order"
+#endif
+
 #define BN_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
 
 /* The exit codes of every program, the same in all of them. */
@@ -168,7 +172,6 @@ typedef struct bn_rank_stat {
 typedef struct bn_eval_timing {
     uint64_t embed_ns, layers_ns, head_ns, total_ns;
 } bn_eval_timing;
-bn_eval_timing bn_session_timing(const bn_session *session);
 
 /* Nanoseconds that one generated token took, by phase. */
 typedef struct bn_step_timing {
@@ -268,6 +271,9 @@ void bn_embedding_close(bn_embedding *embedding);
 void bn_scheduler_embed(bn_scheduler *scheduler, bn_embedding *embedding);
 /* Whether it has been evaluated; false when there is none. */
 bool bn_scheduler_has_embedded(const bn_scheduler *scheduler);
+
+/* The penalties and biases of a sampler, as bn_sampler_open checks them. */
+BN_MUST_CHECK bn_status bn_sampler_check(const bn_sampler_options *options, size_t n_vocab, bn_error *err);
 
 /* Copies a structure of options, of which the caller may have another version: *out has n_bytes. NULL leaves it as it is.
  */

@@ -8,4 +8,5 @@ import bn
 if len(sys.argv) != 4:
     sys.exit(f"usage: {sys.argv[0]} MODEL.gguf TEXT TEXT")
 with bn.Model(sys.argv[1]) as model:
-    print(f"{sum(a * b for a, b in zip(model.embed(sys.argv[2]), model.embed(sys.argv[3]))):.6f}")
+    one, two = model.embed(sys.argv[2:], pooling="mean")
+print(f"{sum(a * b for a, b in zip(one, two)):.6f}")

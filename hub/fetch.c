@@ -289,13 +289,14 @@ static bn_status revalidate(struct work *w, bn_error *err)
     return bn_fail(err, BN_ERR_CANCELLED, "stopped");
 }
 
-/* Another process may have replaced the file while this one waited for the lock. */
-static bn_status run_locked(struct work *w, bn_error *err)
+/* A run that was killed after its last step leaves the lock of a complete file. */
+static bn_status drop_lock(const char *path, unsigned flags)
 {
-    struct bn_transfer *t = &w->f->transfer;
-    const char *old = w->f->replaced;
-    if (old[0] != '\0' && bn_transfer_here(t, NULL) == BN_OK && strcmp(t->digest, old) != 0) return BN_OK;
-    return bn_transfer_run(t, err);
+    struct bn_hub_lock *lock = NULL;
+    if ((flags & BN_HUB_LOCK_REMOVE) != 0 && access(path, F_OK) == 0 &&
+        bn_hub_lock_take(&lock, path, flags, NULL, NULL, NULL) == BN_OK)
+        bn_hub_lock_release(lock);
+    return BN_OK;
 }
 
 /* A file that is complete needs no lock, so that it is found in a folder that cannot be written to. */
@@ -304,13 +305,16 @@ static bn_status transfer(struct work *w, const char *lock_path, unsigned flags,
     struct bn_hub_fetch *f = w->f;
     struct bn_hub_lock *lock = NULL;
     if (!f->force && bn_transfer_here(&f->transfer, NULL) == BN_OK) {
-        if (w->ref.kind != BN_HUB_URL || f->sha256_wanted[0] != '\0') return BN_OK;
+        if (w->ref.kind != BN_HUB_URL || f->sha256_wanted[0] != '\0') return drop_lock(lock_path, flags);
         BN_TRY(revalidate(w, err));
-        if (f->unchanged || f->same_size) return BN_OK;
+        if (f->unchanged || f->same_size) return drop_lock(lock_path, flags);
     }
     if (!f->no_wait) flags |= BN_HUB_LOCK_WAIT;
     BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, wait_for_lock, f, err));
-    bn_status status = run_locked(w, err);
+    /* Another process may have replaced the file while this one waited for the lock. */
+    bool other = f->replaced[0] != '\0' && bn_transfer_here(&f->transfer, NULL) == BN_OK &&
+                 strcmp(f->transfer.digest, f->replaced) != 0;
+    bn_status status = other ? BN_OK : bn_transfer_run(&f->transfer, err);
     bn_hub_lock_release(lock);
     /* The server's versions differed, its bytes did not. */
     if (status == BN_OK && f->replaced[0] != '\0' && strcmp(f->replaced, f->transfer.digest) == 0) {

@@ -198,32 +198,23 @@ enum { BEAT = 1, GOODBYE = 2 };
 
 struct beats {
     struct bn_mpi *m;
-    unsigned next, previous;
+    unsigned next, previous, receive_slot, send_slot;
     unsigned char sent, received;
     bool said_goodbye, heard_goodbye;
     uint64_t heard_ns, looked_ns;
 };
-
-static unsigned receive_slot(const struct bn_mpi *m)
-{
-    return 2 * m->count;
-}
-static unsigned send_slot(const struct bn_mpi *m)
-{
-    return 2 * m->count + 1;
-}
 
 /* Takes what has come. False when MPI failed. */
 static bool listen_once(struct beats *b)
 {
     const struct bn_mpi_plugin *p = b->m->plugin;
     while (!b->heard_goodbye) {
-        int done = p->test(receive_slot(b->m), 1);
+        int done = p->test(b->receive_slot, 1);
         if (done <= 0) return done == 0;
         b->heard_ns = bn_clock_ns();
         b->heard_goodbye = b->received == GOODBYE;
         if (!b->heard_goodbye &&
-            p->receive(receive_slot(b->m), b->previous, BN_TAG_HEARTBEAT, &b->received, 1) != 0)
+            p->receive(b->receive_slot, b->previous, BN_TAG_HEARTBEAT, &b->received, 1) != 0)
             return false;
     }
     return true;
@@ -233,11 +224,11 @@ static bool listen_once(struct beats *b)
 static bool send_once(struct beats *b)
 {
     const struct bn_mpi_plugin *p = b->m->plugin;
-    int done = p->test(send_slot(b->m), 1);
+    int done = p->test(b->send_slot, 1);
     if (done <= 0 || b->said_goodbye) return done >= 0;
     b->sent = b->m->heartbeat.ending ? GOODBYE : BEAT;
     b->said_goodbye = b->m->heartbeat.ending;
-    return p->send(send_slot(b->m), b->next, BN_TAG_HEARTBEAT, &b->sent, 1) == 0;
+    return p->send(b->send_slot, b->next, BN_TAG_HEARTBEAT, &b->sent, 1) == 0;
 }
 
 /* A process that was stopped itself, or suspended with its machine, does not judge others by that time. */
@@ -283,15 +274,17 @@ static void *heartbeat_main(void *arg)
     struct beats b = {.m = m,
                       .next = (m->index + 1) % m->count,
                       .previous = (m->index + m->count - 1) % m->count,
+                      .receive_slot = 2 * m->count,
+                      .send_slot = 2 * m->count + 1,
                       .heard_ns = bn_clock_ns(),
                       .looked_ns = bn_clock_ns()};
     pthread_mutex_lock(&m->lock);
-    bool ok = m->plugin->receive(receive_slot(m), b.previous, BN_TAG_HEARTBEAT, &b.received, 1) == 0;
+    bool ok = m->plugin->receive(b.receive_slot, b.previous, BN_TAG_HEARTBEAT, &b.received, 1) == 0;
     for (;;) {
         ok = ok && send_once(&b) && listen_once(&b);
         bool silent = is_silent(&b);
         if (!ok || silent) end_silent(&b, silent);
-        if (b.said_goodbye && b.heard_goodbye && m->plugin->test(send_slot(m), 1) != 0) break;
+        if (b.said_goodbye && b.heard_goodbye && m->plugin->test(b.send_slot, 1) != 0) break;
         wait_period(m, m->heartbeat.ending);
     }
     pthread_mutex_unlock(&m->lock);

@@ -32,10 +32,10 @@ $(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/t
     $(call obj,tools/convert/*.c)
 
 # Requests to bn-serve: bodies, heads.
+SERVE_OBJ := $(call obj,tools/serve/*.c tools/serve/*/*.[cS])
 $(OUT)/tests/fuzz/fuzz_request $(OUT)/tests/fuzz/replay_fuzz_request: \
-    $(patsubst %,$(OUT)/tools/serve/%.o,reply request embeddings) $(CLI_LIB)
-$(OUT)/tests/fuzz/fuzz_head $(OUT)/tests/fuzz/replay_fuzz_head: \
-    $(patsubst %,$(OUT)/tools/serve/%.o,head reply) $(CLI_LIB)
+    $(SERVE_OBJ) $(CLI_LIB)
+$(OUT)/tests/fuzz/fuzz_head $(OUT)/tests/fuzz/replay_fuzz_head: $(SERVE_OBJ) $(CLI_LIB)
 
 # Training; and in binary64, where finite differences check the gradients.
 TRAIN64_OBJ := $(patsubst %,$(OUT)/train64/%.o,gemm ops weights pass)
@@ -49,8 +49,9 @@ $(OUT)/tests/unit/train/test_gradients.o: BN_CPPFLAGS += -DBN_TRAIN_F64
 $(filter-out %/test_gradients,$(TRAIN_TESTS)): $(TRAIN_OBJ)
 $(TRAIN_TESTS): BN_LDLIBS += $(BLAS_LIBS)
 
-# The fair queue of bn-serve.
+# The fair queue of bn-serve, and the choice of its models.
 $(OUT)/tests/unit/tools/test_serve_queue: $(OUT)/tools/serve/queue.o
+$(OUT)/tests/unit/tools/test_serve_models: $(SERVE_OBJ) $(CLI_LIB)
 
 # The configuration files of bn-bench suite.
 $(OUT)/tests/fuzz/fuzz_suite $(OUT)/tests/fuzz/replay_fuzz_suite: \
@@ -82,14 +83,22 @@ PTY := $(OUT)/tests/pty/pty
 $(PTY): $(OUT)/tests/pty/pty.o
 	$(SAY) LD $@
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^
-run-tests: $(PTY)
+build-tests: $(PTY)
 
-# Makes allocations fail, in the programs and in the libraries that they use.
-OOM := $(OUT)/tests/oom/oom.so
-$(OOM): tests/oom/oom.c $(OUT)/flags
+# Makes calls fail, in the programs and in the libraries that they use.
+FAULTS := $(OUT)/tests/faults/faults.so
+$(FAULTS): tests/faults/faults.c $(OUT)/flags
 	$(SAY) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
+
+# Tries what a sandbox refuses, in the programs.
+PROBE := $(OUT)/tests/sandbox/probe.so
+$(PROBE): tests/sandbox/probe.c $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
+run-tests: $(PROBE)
 
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
 SAMPLED := $(addprefix $(OUT)/tests/sampled/,split calls nofp crash fixed)
@@ -124,14 +133,21 @@ $(DENY_PERF): tests/sampled/deny_perf.c $(OUT)/flags
 	$(SAY) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -o $@ $<
-run-tests: $(DENY_PERF)
+build-tests: $(DENY_PERF)
 
 # The calls of ranks, and the faults of ranks, under mpirun.
 RANKS_TEST := $(OUT)/tests/mpi/ranks
 $(RANKS_TEST): $(OUT)/tests/mpi/ranks.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK)
-run-tests: $(RANKS_TEST)
+build-tests: $(RANKS_TEST)
+
+# Conversations by the line, which another program checks.
+CHAT_TEST := $(OUT)/tests/chat/chat
+$(CHAT_TEST): $(OUT)/tests/chat/chat.o $(CLI_LIB) $(LIBS)
+	$(SAY) LD $@
+	$(Q)$(LINK)
+build-tests: $(CHAT_TEST)
 
 # A long run of bn-serve, outside of `make check`.
 SOAK_REQUESTS ?= 10000

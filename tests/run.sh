@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs every test program and script given, JOBS at a time (default: two more than there are processors, since some wait),
 # and counts their TAP lines ("ok ...", "not ok ...", "ok ... # SKIP"). A program that prints no such line, or that fails
-# without one, counts as one failure. The last line printed is "N passed, N failed[, N skipped]"; the exit status is 0
-# only when nothing failed and something passed.
+# without one, counts as one failure. UNDER is a command that runs the programs. The last line printed is "N passed, N
+# failed[, N skipped]"; the exit status is 0 only when nothing failed and something passed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-export OUT CMOCKA_MESSAGE_OUTPUT=TAP
+unset SOURCE_DATE_EPOCH # it stops the clock of programs
+export OUT UNDER=${UNDER:-} CMOCKA_MESSAGE_OUTPUT=TAP
 export LSAN_OPTIONS=suppressions=$PWD/tests/leaks.txt:print_suppressions=0
 
 # Runs one test, prints its report in one piece and appends "passed failed skipped" to $work/counts.
@@ -15,7 +16,7 @@ run_one() {
     start=$(date +%s)
     case $test in
     *.sh) bash "$test" >"$log" 2>&1 ;;
-    *) "$test" >"$log" 2>&1 ;;
+    *) $UNDER "$test" >"$log" 2>&1 ;;
     esac
     status=$?
     # cmocka writes a skipped test as "not ok N # SKIP".

@@ -67,6 +67,10 @@ lacks() {
     if grep -qaE -- "$pattern" "$tmp/tap"; then not_ok "$title" "$(cat "$tmp/tap")"; else ok "$title"; fi
 }
 equal() { [ "$1" = "$2" ] || { echo "got      $1"; echo "expected $2"; return 1; }; }
+# The libraries that a program or a library loads, by the loader of this shell: ldd may be that of another architecture.
+libraries() { "$(readelf -lW "$BASH" | sed -n 's/.*interpreter: \(.*\)]/\1/p')" --list "$1"; }
+loads() { libraries "$1" | grep -E "$2"; }
+loads_not() { libraries "$1" >"$tmp/libraries" && ! grep -E "$2" "$tmp/libraries"; }
 wait_for() {
     local i
     for ((i = 0; i < 12000; i++)); do

@@ -153,13 +153,14 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench doctor --require energy", "exit code 1 without energy counters"}}},
     {.name = "ab",
      .summary = "compare two commands that run in turn",
-     .text = "Each round runs A, B, and A again, in an order that cancels a drift of the machine. A series "
-             "is REGRESSED or IMPROVED when the interval of its change is beyond --margin and beyond the "
-             "difference of A from itself, SAME when it is within the margin, else INCONCLUSIVE. Every time "
-             "is INCONCLUSIVE when a control, a fixed piece of work before each run, shows that the machine "
-             "was disturbed.\n\nThe metric named by --metric decides; without it what the commands print, "
-             "else the elapsed time. INCONCLUSIVE exits with 0 unless --strict is given. A series that one "
-             "side lacks, and a command that exceeds --timeout, exit with 1.",
+     .text =
+         "Prints three lines: A, B, and what was shown; -v adds all numbers.\n\nEach round runs A, B, and A "
+         "again, in an order that cancels a drift of the machine. A series is REGRESSED or IMPROVED when "
+         "its interval is beyond --margin and beyond the difference of A from itself, SAME when it is "
+         "within the margin, else INCONCLUSIVE, as every time is when fixed work before each run shows "
+         "that the machine was disturbed.\n\nThe metric of --metric decides; without it what the commands "
+         "print, else the elapsed time. INCONCLUSIVE exits with 0 unless --strict is given; a missing "
+         "series and a command that exceeds --timeout exit with 1.",
      .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...",
      .options = {bn_bench_ab_options, bn_bench_thresholds_option, bn_bench_command_options},
      .json = true,
@@ -180,16 +181,17 @@ static const struct bn_command COMMANDS[] = {
      .options = {bn_bench_cmd_options, bn_bench_command_options},
      .json = true,
      BN_OPERANDS(1, BN_OPERANDS_ANY, "COMMAND"),
-     .run = bn_bench_cmd,
+     .run = bn_bench_ab,
      .examples = {{"bn-bench cmd -- ./my-program --fast", "wall time, CPU time, memory"},
                   {"bn-bench cmd --extract 'tps=([0-9.]+) tok/s:higher' --json -- ./my-program >mine.json",
                    "a number that it prints, as a document"}}},
     {.name = "compare",
      .summary = "compare two documents",
-     .text = "Series are paired by test and metric. The runs were not taken in turn, so a change counts only "
-             "beyond --drift; one within it is STABLE, and one across it is INCONCLUSIVE. bn-bench ab finds "
-             "smaller changes. When no time or rate can be judged, the exit code is 1. A list of values "
-             "without samples is compared with another such list only.",
+     .text = "Prints A, B, and what was shown; -v adds the table of all series. Series are paired by test "
+             "and metric. The runs were not taken in turn, so a change counts only beyond --drift; one "
+             "within it is STABLE, and one across it is INCONCLUSIVE. bn-bench ab finds smaller changes. "
+             "When no time or rate can be judged, the exit code is 1. A list of values without samples is "
+             "compared with another such list only.",
      .synopsis = "[--drift PERCENT] [--thresholds FILE] A B",
      .options = {bn_bench_thresholds_option, bn_bench_compare_options},
      .json = true,
@@ -235,7 +237,7 @@ static const struct bn_command COMMANDS[] = {
      BN_OPERANDS(1, BN_OPERANDS_ANY, "FILE"),
      .run = bn_bench_report,
      .examples = {{"bn-bench report run.json", "tables for the terminal"},
-                  {"bn-bench report --format html -o report.html run.json ab.json", "a page to look at"},
+                  {"bn-bench report --html report.html run.json ab.json", "a page to look at"},
                   {"bn-bench report --dir benchmark-results run.json",
                    "all files that a build server keeps"}}},
     {.name = "suite",

@@ -15,6 +15,7 @@
 #include "lab/report/units.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/options.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/report.h"
@@ -25,7 +26,7 @@
 static const struct bn_option OPTIONS[] = {
     BN_OPTION("to", "type of the ternary weights in the result", .arg = BN_CV_TARGETS, BN_TO_TEXT(OF, to)),
     BN_OPTION("output", "write the model to FILE, its record to FILE.json", .letter = 'o',
-              BN_TO_TEXT(OF, output)),
+              BN_TO_PATH(OF, output, WRITE)),
     BN_OPTION("dry-run", "list the tensors of the result, write nothing", BN_TO_BOOL(OF, dry_run)),
     BN_OPTION("check", "compare a converted file with its record", BN_TO_BOOL(OF, check)),
     BN_OPTION("round-scales", "round scales to binary16 where the type needs it",
@@ -207,6 +208,8 @@ static bn_status run(struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
+static const struct bn_sandbox SANDBOX = {BN_SANDBOX};
+
 static const struct bn_command COMMANDS[] = {
     {.name = "",
      .summary = BN_SUMMARY_CONVERT,
@@ -220,8 +223,8 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "MODEL --to TYPE -o FILE\nMODEL --to TYPE --dry-run\nFILE --check",
      .options = {OPTIONS},
      .json = true,
-     BN_OPERANDS(1, 1, "MODEL"),
-     .run = run,
+     BN_PATHS(1, 1, "MODEL", BESIDE), /* shards, or the record */
+     BN_SANDBOXED(SANDBOX, run),
      .examples = {{"bn-convert Ternary-Bonsai-8B-unpacked --to q2_0 -o bonsai.gguf",
                    "from safetensors, for llama.cpp too"},
                   {"bn-convert old.gguf --to ptq1_0 -o small.gguf", "the same weights in fewer bytes"},

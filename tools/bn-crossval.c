@@ -3,7 +3,7 @@
  * bn-crossval: compare this engine with others, and find the first operation that differs. This file is the
  * table of its commands; they are in crossval/.
  */
-#include "lab/kit/child.h"
+#include "lab/kit/process.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
 
@@ -118,7 +118,7 @@ static const struct bn_option SETUP[] = {
 
 /* The struct of options, the documents and the function of a command that starts references. */
 #define COMPARES(function) .json = true, .bytes = sizeof(OPTIONS), .run = (function)
-#define INPUT "-p TEXT | -f FILE | --tokens IDS"
+#define INPUT "TEXT | -p TEXT | -f FILE | --tokens IDS"
 static const struct bn_command COMMANDS[] = {
     {.name = "ladder",
      .summary = "compare tokens, logits and continuation",
@@ -133,9 +133,10 @@ static const struct bn_command COMMANDS[] = {
          "process, with options: 'bn --isa ref --threads 1'), a name (of a reference that setup built, or of a bridge), or a command that speaks "
          "the reference protocol.",
      .synopsis = "--ref REFERENCE... " INPUT,
+     BN_ONE_TEXT,
      .options = {ENGINES, PROMPT, DECODE, THRESHOLDS, TRACE_WHEN, RECEIPT},
      COMPARES(bn_crossval_ladder),
-     .examples = {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
+     .examples = {{"bn-crossval ladder --ref oracle 'ROMEO:'", "the built-in model and the oracle"},
                   {"bn-crossval -m model.gguf --ref oracle --ref bn -f text.txt", "three engines"}}},
     {.name = "sweep",
      .summary = "compare many prompts, and check expected tokens",
@@ -148,16 +149,18 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "--prompts FILE [--ref REFERENCE]... [--seeds N,...]",
      .options = {ENGINES, SWEEP, DECODE, THRESHOLDS, TRACE_WHEN},
      COMPARES(bn_crossval_sweep),
-     .examples = {{"bn-crossval sweep --prompts fixtures/prompts.jsonl --ref oracle --seeds 1,2",
-                   "all prompts, greedy and with two seeds"}}},
+     .examples = {{"bn-crossval sweep --prompts fixtures/prompts.jsonl --ref oracle --seeds 7",
+                   "all prompts, greedy and sampled"}}},
     {.name = "tokens",
      .summary = "compare the ids of a text",
-     .synopsis = "[-m MODEL] --ref REFERENCE... -p TEXT | -f FILE",
+     .synopsis = "[-m MODEL] --ref REFERENCE... TEXT | -p TEXT | -f FILE",
+     BN_ONE_TEXT,
      .options = {ENGINES, PROMPT, THRESHOLDS},
      COMPARES(bn_crossval_ladder)},
     {.name = "logits",
      .summary = "compare the logits of every position",
      .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT,
+     BN_ONE_TEXT,
      .options = {ENGINES, PROMPT, THRESHOLDS, TRACE_WHEN},
      COMPARES(bn_crossval_ladder),
      .examples = {{"bn-crossval logits -m model.gguf --ref oracle --tokens 1,2,3", "of three tokens"}}},
@@ -166,9 +169,10 @@ static const struct bn_command COMMANDS[] = {
      .text = "Each operation is judged by the error that it adds to that of its inputs. So the first "
              "wrong one is named, not those after it.",
      .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT " [--exact]",
+     BN_ONE_TEXT,
      .options = {ENGINES, PROMPT, THRESHOLDS, EXACT},
      COMPARES(bn_crossval_ladder),
-     .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
+     .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' 'To be' --exact",
                    "two instruction sets, bit for bit"}}},
     {.name = "bench",
      .summary = "compare speed, memory and agreement with others",
@@ -184,7 +188,7 @@ static const struct bn_command COMMANDS[] = {
      COMPARES(bn_crossval_bench),
      .examples = {{"bn-crossval bench -m model.gguf --ref 'bn --isa avx2' -p 128 -n 32",
                    "how much faster wider vectors are"},
-                  {"bn-crossval bench --ref oracle --json | bn-bench report --format html -",
+                  {"bn-crossval bench --ref oracle --json | bn-bench report --html page.html -",
                    "speed, memory and agreement as a page"}}},
     {.name = "serve",
      .summary = "act as a reference for another bn-crossval",

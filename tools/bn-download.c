@@ -3,8 +3,12 @@
  * bn-download: downloads models; only complete and verified files appear. This file is the table of its
  * commands; they are in download/, each with its options.
  */
+#include "tools/cli/program/sandbox.h"
 #include "tools/cli/programs.h"
 #include "tools/download/download.h"
+
+static const struct bn_sandbox SANDBOX = {BN_SANDBOX, .connects = true, .secrets = true,
+                                          .more = bn_download_allow};
 
 static const struct bn_command COMMANDS[] = {
     {.name = "get",
@@ -17,8 +21,8 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "MODEL... [--to DIR] [--sha256 HEX]\n--lock FILE [--to DIR]",
      .options = {bn_download_get_options, bn_download_network_options},
      .json = true,
-     BN_OPERANDS(0, BN_OPERANDS_ANY, "MODEL"),
-     .run = bn_download_get,
+     BN_PATHS(0, BN_OPERANDS_ANY, "MODEL", READ),
+     BN_SANDBOXED(SANDBOX, bn_download_get),
      .examples = {{"bn-download bitnet-b1.58-2b-4t", "by its name in the registry"},
                   {"bn-download microsoft/bitnet-b1.58-2B-4T-gguf", "the GGUF file of a repository"},
                   {"bn-download OWNER/REPO:model.gguf@v1.0 --to models", "one file at a tag, to a folder"}}},
@@ -30,8 +34,8 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "NAME|OWNER/REPO[@REVISION] [--to DIR] [--check MODEL]",
      .options = {bn_download_tokenizer_options, bn_download_network_options},
      .json = true,
-     BN_OPERANDS(1, 1, "MODEL"),
-     .run = bn_download_tokenizer,
+     BN_PATHS(1, 1, "MODEL", READ),
+     BN_SANDBOXED(SANDBOX, bn_download_tokenizer),
      .examples = {{"bn-download tokenizer bitnet-2b --to tok", "to a folder"},
                   {"bn-download tokenizer bitnet-2b --check bitnet-2b", "exit code 1 when they differ"}}},
     {.name = "list",
@@ -39,7 +43,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--cached | --names]",
      .options = {bn_download_list_options},
      .json = true,
-     .run = bn_download_list,
+     BN_SANDBOXED(SANDBOX, bn_download_list),
      .examples = {{"bn-download list", "names, sizes, licences, and what runs here"},
                   {"bn-download list --cached", "the files on this machine"}}},
     {.name = "path",
@@ -48,8 +52,8 @@ static const struct bn_command COMMANDS[] = {
          "Nothing is downloaded. A file that is damaged is an error; its bytes are read when they are new "
          "or have changed.",
      .synopsis = "MODEL",
-     BN_OPERANDS(1, 1, "MODEL"),
-     .run = bn_download_path,
+     BN_PATHS(1, 1, "MODEL", READ),
+     BN_SANDBOXED(SANDBOX, bn_download_path),
      .examples = {{"bn-download path bitnet-2b", "exit code 3 when it is not here"}}},
     {.name = "verify",
      .summary = "compare files with all digests that are known of them",
@@ -59,8 +63,8 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[MODEL...] [--lock FILE]\nFILE --sha256 HEX",
      .options = {bn_download_verify_options},
      .json = true,
-     BN_OPERANDS(0, BN_OPERANDS_ANY, "MODEL"),
-     .run = bn_download_verify,
+     BN_PATHS(0, BN_OPERANDS_ANY, "MODEL", READ),
+     BN_SANDBOXED(SANDBOX, bn_download_verify),
      .examples = {{"bn-download verify", "everything in the cache"},
                   {"bn-download verify bitnet-2b", "one model"},
                   {"bn-download verify models/model.gguf --lock models.lock", "a file outside the cache"}}},
@@ -71,7 +75,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[--old] [--yes]",
      .options = {bn_download_clean_options},
      .json = true,
-     .run = bn_download_clean,
+     BN_SANDBOXED(SANDBOX, bn_download_clean),
      .examples = {{"bn-download clean", "the unused files and their sizes"},
                   {"bn-download clean --old --yes", "delete them, and old snapshots too"}}},
     {.name = "lock",
@@ -82,8 +86,8 @@ static const struct bn_command COMMANDS[] = {
          "models give the same lock file.",
      .synopsis = "[MODEL...] [-o FILE]",
      .options = {bn_download_lock_options, bn_download_network_options},
-     BN_OPERANDS(0, BN_OPERANDS_ANY, "MODEL"),
-     .run = bn_download_lock,
+     BN_PATHS(0, BN_OPERANDS_ANY, "MODEL", READ),
+     BN_SANDBOXED(SANDBOX, bn_download_lock),
      .examples = {{"bn-download lock bitnet-2b -o models.lock", "to be kept with the sources"}}},
     {.name = "doctor",
      .summary = "check what a download needs: space, network, token",
@@ -92,8 +96,8 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[MODEL] [--to DIR] [--offline] [--require CHECK]...",
      .options = {bn_download_doctor_options},
      .json = true,
-     BN_OPERANDS(0, 1, "MODEL"),
-     .run = bn_download_doctor,
+     BN_PATHS(0, 1, "MODEL", READ),
+     BN_SANDBOXED(SANDBOX, bn_download_doctor),
      .examples = {{"bn-download doctor bitnet-2b", "exit code 1 when a download would fail"}}},
     {0},
 };

@@ -62,7 +62,7 @@ static const struct bn_option GEN[] = {
     BN_OPTION("tokenizer-only", "write the vocabulary without tensors", BN_TO_BOOL(OF, spec.tokenizer_only)),
     BN_RARE("spm", "with --tokenizer-only: a SentencePiece vocabulary", BN_TO_BOOL(OF, spec.spm)),
     BN_OPTION("seed", "seed of the random numbers", .preset = "42", BN_TO_U64(OF, spec.seed, 0, 0)),
-    BN_OPTION("output", "folder to write into", .letter = 'o', .arg = "DIR", .preset = ".",
+    BN_OPTION("output", "folder to write into, or FILE.gguf", .letter = 'o', .arg = "DIR", .preset = ".",
               BN_TO_TEXT(OF, output)),
     {0},
 };

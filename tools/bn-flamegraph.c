@@ -37,7 +37,7 @@ static const struct bn_command COMMANDS[] = {
                    "divide it by phase and layer"},
                   {"perf script | bn-flamegraph render --title 'my program' >perf.svg",
                    "draw a recording of perf"}},
-     .run = bn_flamegraph_render},
+     .run = bn_flamegraph_convert},
     {.name = "text",
      .summary = "print a table of functions or the call tree",
      .text = "self is the time in a function itself; total includes the functions that it called. +- is half "
@@ -60,7 +60,7 @@ static const struct bn_command COMMANDS[] = {
      BN_OPERANDS(0, BN_OPERANDS_ANY, "FILE"),
      .examples = {{"bn-flamegraph fold stacks.json", "the functions, without tags"},
                   {"perf script | bn-flamegraph fold --tags thread -", "a recording of perf, by thread"}},
-     .run = bn_flamegraph_fold},
+     .run = bn_flamegraph_convert},
     {.name = "export",
      .summary = "convert stacks for speedscope, pprof and Perfetto",
      .text = "json is the complete document, bn.stacks/1, when no view option is given. The other formats "
@@ -74,19 +74,19 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-flamegraph export --format pprof -o stacks.pb stacks.json", "for pprof"},
                   {"perf script | bn-flamegraph export --format json -o stacks.json -",
                    "keep a recording of perf as a document"}},
-     .run = bn_flamegraph_export},
+     .run = bn_flamegraph_convert},
     {.name = "diff",
      .summary = "compare two sets of recordings",
      .text = "Compares the share of each function before and after, self and total. With two or more runs on "
              "each side, a difference is significant if it exceeds the variation between runs; with one, "
              "only the variation between samples is known.\n\nFunctions are matched by name. Each file has "
-             "one run or more.",
-     .synopsis = "BEFORE... --vs AFTER... [-o FILE] [--fail-above PERCENT]",
+             "one run or more; --vs separates several files.",
+     .synopsis = "BEFORE AFTER [-o FILE] [--fail-above PERCENT]\nBEFORE... --vs AFTER... [-o FILE]",
      .options = {bn_flamegraph_output_option, bn_flamegraph_diff_options, bn_flamegraph_view_options,
                  bn_flamegraph_picture_options},
      BN_OPERANDS(2, BN_OPERANDS_ANY, "BEFORE or AFTER"),
-     .examples = {{"bn-flamegraph diff old*.json --vs new*.json", "print a table of changes"},
-                  {"bn-flamegraph diff old*.json --vs new*.json -o diff.svg", "draw them"},
+     .examples = {{"bn-flamegraph diff old.json new.json", "print a table of changes"},
+                  {"bn-flamegraph diff old.json new.json -o diff.svg", "draw them"},
                   {"bn-flamegraph diff old*.json --vs new*.json --fail-above 1",
                    "exit 1 if a function grew by more than one point"}},
      .run = bn_flamegraph_diff},

@@ -4,6 +4,7 @@
  * run/.
  */
 #include "tools/cli/options.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/run/run.h"
 
 #define OF struct bn_run_options /* whose fields the options set */
@@ -63,6 +64,12 @@ static const struct bn_option SAMPLING[] = {
             BN_TO_F32(OF, sampling.min_p, 0, 1)),
     BN_RARE("repeat-penalty", "make the last 64 tokens less likely; 1: off", .preset = "1",
             BN_TO_F32(OF, sampling.repeat_penalty, 1, 100)),
+    BN_RARE("presence-penalty", "subtract X from logits of generated tokens; -2 to 2", .preset = "0",
+            BN_TO_F32(OF, sampling.presence_penalty, -2, 2)),
+    BN_RARE("frequency-penalty", "subtract X for each time they were generated", .preset = "0",
+            BN_TO_F32(OF, sampling.frequency_penalty, -2, 2)),
+    BN_RARE("logit-bias", "add VALUE, -100 to 100, to the logit of token ID", .arg = "ID=VALUE",
+            .repeatable = true, BN_TO_BIAS(OF, sampling.bias)),
     BN_OPTION("seed", "seed for sampling; same tokens on every machine", .preset = "42", .env = "BITNET_SEED",
               BN_TO_U64(OF, sampling.seed, 0, 9007199254740991)),
     {0},
@@ -75,7 +82,7 @@ static const struct bn_option SAMPLING[] = {
 
 static const struct bn_option CACHE[] = {
     BN_RARE("prompt-cache", "reuse the state of a prompt; made after the run", .group = "Input",
-            BN_TO_TEXT(OF, prompt_cache)),
+            BN_TO_PATH(OF, prompt_cache, BOTH)),
     BN_RARE("prompt-cache-all", "save the state of the answer, too", BN_TO_BOOL(OF, cache_all)),
     BN_RARE("prompt-cache-ro", "read the prompt cache, do not change it", BN_TO_BOOL(OF, cache_ro)),
     {0},
@@ -85,37 +92,42 @@ static const struct bn_option DRAFT[] = {
     BN_RARE("speculate", "guess tokens from earlier text; same results, faster", .arg = "none|ngram",
             .group = "Speed", .preset = "none", BN_TO_CHOICE(OF, speculate)),
     BN_RARE("draft", "guess tokens by a smaller model; same results, faster", .arg = "MODEL",
-            BN_TO_TEXT(OF, draft_model)),
+            BN_TO_PATH(OF, draft_model, MODEL)),
     BN_RARE("draft-max", "guess at most N tokens at once [16]", BN_TO_U32(OF, draft_max, 1, 64)),
     BN_RARE("draft-always", "guess even when it is measured to be slower", BN_TO_BOOL(OF, draft_always)),
     {0},
 };
 
+static const struct bn_option FORM[] = {
+    BN_RARE("grammar", "generate only this GBNF grammar: a file, or 'root ::= ...'", .group = "Form",
+            BN_TO_PATH(OF, grammar, READ)),
+    BN_RARE("json-schema", "generate only JSON of this schema: a file, or {...}",
+            BN_TO_PATH(OF, json_schema, READ)),
+    {0},
+};
+
 static const struct bn_option GENERATE[] = {
     THINK(true),
-    BN_RARE("grammar", "generate only text of this GBNF grammar", .group = "Form", BN_TO_TEXT(OF, grammar)),
-    BN_RARE("json-schema", "generate only JSON of this schema: a file, or {...}", .arg = "SCHEMA",
-            BN_TO_TEXT(OF, json_schema)),
     BN_RARE("stop", "stop before this text", .arg = "TEXT", .group = "Stopping", .repeatable = true,
             BN_TO_TEXTS(OF, stops)),
     BN_RARE("stop-id", "stop at these tokens", .repeatable = true, BN_TO_IDS(OF, stop_ids)),
     BN_RARE("ignore-end", "keep generating past end-of-text tokens", BN_TO_BOOL(OF, ignore_end)),
     BN_OPTION("receipt", "write a receipt for bn-verify-receipt", .group = "Evidence",
-              BN_TO_TEXT(OF, receipt)),
+              BN_TO_PATH(OF, receipt, WRITE)),
     BN_RARE("receipt-text", "store prompt and answer in the receipt, not only digests",
             BN_TO_BOOL(OF, receipt_text)),
-    BN_RARE("trace", "write every intermediate tensor into DIR", .arg = "DIR", BN_TO_TEXT(OF, trace)),
-    BN_RARE("profile", "write the times of all operations", BN_TO_TEXT(OF, profile)),
+    BN_RARE("trace", "write every intermediate tensor into DIR", .arg = "DIR", BN_TO_PATH(OF, trace, WRITE)),
+    BN_RARE("profile", "write the times of all operations", BN_TO_PATH(OF, profile, WRITE)),
     BN_RARE("profile-level", "detail of --profile", .arg = "layer|brick|kernel", .preset = "brick",
             BN_TO_CHOICE(OF, profile_level)),
     BN_RARE("deterministic", "accepted for scripts; every run is deterministic",
             .env = "BITNET_DETERMINISTIC"),
     BN_RARE("batch-file", "continue each line of FILE (JSON), several at a time", .group = "Input",
-            BN_TO_TEXT(OF, batch_file)),
+            BN_TO_PATH(OF, batch_file, READ)),
     BN_RARE("sequences", "lines of --batch-file at a time [8]", .group = "Machine",
             BN_TO_U32(OF, n_sequences, 1, 4096)),
     BN_RARE("receipts", "with --batch-file: write DIR/0.json, DIR/1.json, ...", .arg = "DIR",
-            .group = "Evidence", BN_TO_TEXT(OF, receipts)),
+            .group = "Evidence", BN_TO_PATH(OF, receipts, WRITE)),
     BN_RARE("logprobs", "with --json, --batch-file: log-probability of each token", BN_TO_BOOL(OF, logprobs)),
     BN_RARE("show-top", "with --json: the N best tokens of each step", BN_TO_U32(OF, n_top, 1, 1000)),
     BN_RARE("assert-greedy", "exit 1 unless each token had the greatest logit",
@@ -136,7 +148,7 @@ static const struct bn_option CHAT[] = {
     BN_OPTION("n-predict", "at most N tokens per answer [no limit; base model: 128]", .letter = 'n',
               .group = "Sampling", BN_TO_U32_ALL(OF, n_predict, 1, 1u << 24)),
     BN_RARE("receipts", "write DIR/0.json, DIR/1.json, ...: one for each answer", .arg = "DIR",
-            .group = "Evidence", BN_TO_TEXT(OF, receipts)),
+            .group = "Evidence", BN_TO_PATH(OF, receipts, WRITE)),
     BN_RARE("no-history", "do not read or write the history of messages", .group = "Input",
             .env = "BN_NO_HISTORY", BN_TO_BOOL(OF, no_history)),
     {0},
@@ -164,10 +176,10 @@ static const struct bn_option SCORE[] = {
 
 static const struct bn_option LOGITS[] = {
     BN_OPTION("output", "write raw little-endian float32 rows to FILE", .letter = 'o', .group = "Output",
-              BN_TO_TEXT(OF, output)),
+              BN_TO_PATH(OF, output, WRITE)),
     BN_OPTION("all", "one row for every position [the last only]", BN_TO_BOOL(OF, all)),
     BN_OPTION("digest", "print the SHA-256 of the same bytes", BN_TO_BOOL(OF, digest)),
-    BN_RARE("trace", "write every intermediate tensor into DIR", .arg = "DIR", BN_TO_TEXT(OF, trace)),
+    BN_RARE("trace", "write every intermediate tensor into DIR", .arg = "DIR", BN_TO_PATH(OF, trace, WRITE)),
     {0},
 };
 
@@ -175,14 +187,14 @@ static const struct bn_option EMBED[] = {
     BN_OPTION("prompt", "one text, as the argument TEXT", .letter = 'p', .arg = "TEXT", .group = "Input",
               BN_TO_TEXT(struct bn_args, prompt), .shared = true),
     BN_OPTION("file", "read texts from FILE, one a line; - is standard input", .letter = 'f',
-              BN_TO_TEXT(struct bn_args, file), .shared = true),
+              BN_TO_TEXT(struct bn_args, file), .shared = true, .path = BN_PATH_READ),
     BN_OPTION("jsonl", "each line is a JSON string [a plain text]", BN_TO_BOOL(OF, jsonl)),
     BN_OPTION("instruct", "put 'Instruct: TEXT\\nQuery:' before each text", .arg = "TEXT",
               BN_TO_TEXT(OF, instruct)),
     BN_OPTION("pooling", "how tokens become one vector; file: as the model says", .group = "Output",
               .arg = "file|none|mean|first|last", .preset = "file", BN_TO_CHOICE(OF, pooling)),
     BN_OPTION("no-normalize", "keep the lengths of the vectors [length 1]", BN_TO_BOOL(OF, no_normalize)),
-    BN_OPTION("raw", "write little-endian float32 rows to FILE", BN_TO_TEXT(OF, raw)),
+    BN_OPTION("raw", "write little-endian float32 rows to FILE", BN_TO_PATH(OF, raw, WRITE)),
     BN_OPTION("similarity", "print a table of cosine similarities", BN_TO_BOOL(OF, similarity)),
     {0},
 };
@@ -195,26 +207,24 @@ static const struct bn_option INSPECT[] = {
     {0},
 };
 
-/* A text may be an argument wherever -p gives one. */
-#define ONE_TEXT .max_operands = 1, .operand = "TEXT", .operand_is_text = true
+static const struct bn_sandbox SANDBOX = {BN_SANDBOX, .more = bn_run_allow};
 
 static const struct bn_command COMMANDS[] = {
     {.name = "generate",
      .summary = "continue a text",
      .text =
          "The text is PROMPT, the value of -p, a file, or standard input. One final newline of a file and "
-         "of standard input is dropped. A PROMPT of one word needs -p or the command's name before it, "
-         "since it could be a misspelt command.\n\n-n -1 generates until the end of the text, or until "
+         "of standard input is dropped. A PROMPT that is one word near the name of a command needs -p.\n\n-n -1 generates until the end of the text, or until "
          "the context is full.",
      .synopsis = "[-m MODEL] PROMPT | -p TEXT | -f FILE [-n N]",
-     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, CACHE, LENGTH, SAMPLING, DRAFT, GENERATE},
+     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, CACHE, LENGTH, SAMPLING, DRAFT, FORM, GENERATE},
      .json = true,
      BN_OPERANDS(0, 1, "PROMPT"),
      .operand_is_text = true,
-     .run = bn_run_generate,
+     BN_SANDBOXED(SANDBOX, bn_run_generate),
      .follow = bn_run_follow,
      .examples = {{"bn-run 'ROMEO:'", "continue a text with the built-in model"},
-                  {"bn-run -m model.gguf -p 'What is 2+2?' -n -1 --receipt r.json",
+                  {"bn-run -m model.gguf 'What is 2+2?' -n -1 --receipt r.json",
                    "an answer of any length, and its receipt"}}},
     {.name = "chat",
      .summary = "chat interactively",
@@ -225,11 +235,11 @@ static const struct bn_command COMMANDS[] = {
              "base model continues the text up to an empty line, by default with at most 128 tokens and "
              "temperature 0.7. With --json each line of input is a text, a command or {\"content\": TEXT}, "
              "and each line of output is one JSON object.",
-     .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
-     .options = {OPEN, REPACK, TEMPLATE, CACHE, CHAT, SAMPLING, DRAFT},
+     .synopsis = "[-m MODEL] [--system TEXT] [TEXT]",
+     .options = {OPEN, REPACK, TEMPLATE, CACHE, CHAT, SAMPLING, DRAFT, FORM},
      .json = true,
-     BN_OPERANDS(0, 1, "MODEL"),
-     .run = bn_run_chat,
+     BN_ONE_TEXT,
+     BN_SANDBOXED(SANDBOX, bn_run_chat),
      .follow = bn_run_follow,
      .examples = {{"bn-run chat -m model.gguf --temp 0.7", "chat with a model"},
                   {"bn-run chat -m model.gguf <questions.txt >answers.txt", "answer a file, line by line"}}},
@@ -239,14 +249,14 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] TEXT | -p TEXT | -f FILE | --jsonl [--ids]",
      .options = {VOCABULARY, TEXT, TOKENIZE},
      .json = true,
-     ONE_TEXT,
-     .run = bn_run_tokenize,
+     BN_ONE_TEXT,
+     BN_SANDBOXED(SANDBOX, bn_run_tokenize),
      .examples = {{"bn-run tokenize --ids 'To be'", "the ids of a text"}}},
     {.name = "detokenize",
      .summary = "turn tokens into text",
      .synopsis = "[-m MODEL] --tokens IDS",
      .options = {VOCABULARY, IDS, DETOKENIZE},
-     .run = bn_run_detokenize,
+     BN_SANDBOXED(SANDBOX, bn_run_detokenize),
      .examples = {{"bn-run detokenize --tokens 84,111", "the text of two tokens"}}},
     {.name = "score",
      .summary = "measure how well the model predicts a text",
@@ -256,16 +266,16 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] TEXT | -p TEXT | -f FILE | --tokens IDS",
      .options = {OPEN, TEXT, IDS, SCORE},
      .json = true,
-     ONE_TEXT,
-     .run = bn_run_score,
+     BN_ONE_TEXT,
+     BN_SANDBOXED(SANDBOX, bn_run_score),
      .follow = bn_run_follow,
      .examples = {{"bn-run score -f text.txt --ctx 256", "perplexity of a text in windows of 256"}}},
     {.name = "logits",
      .summary = "write the network's raw output",
      .synopsis = "[-m MODEL] --tokens IDS | TEXT | -p TEXT | -f FILE [-o FILE] [--all] [--digest]",
      .options = {OPEN, TEXT, IDS, LOGITS},
-     ONE_TEXT,
-     .run = bn_run_logits,
+     BN_ONE_TEXT,
+     BN_SANDBOXED(SANDBOX, bn_run_logits),
      .follow = bn_run_follow,
      .examples = {{"bn-run logits --tokens 1,2,3 --all --digest", "one digest of all logits"}}},
     {.name = "embed",
@@ -277,7 +287,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] TEXT... | -p TEXT | -f FILE [--pooling P] [--raw FILE | --similarity]",
      .options = {OPEN, EMBED},
      BN_OPERANDS(0, BN_OPERANDS_ANY, "TEXT"),
-     .run = bn_run_embed,
+     BN_SANDBOXED(SANDBOX, bn_run_embed),
      .follow = bn_run_follow,
      .examples = {{"bn-run embed -m embedding.gguf 'a cat' 'a dog'", "two vectors"},
                   {"bn-run embed -m embedding.gguf -f texts.txt --similarity", "how alike the lines are"}}},
@@ -291,7 +301,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] [--ctx N | --judge]",
      .options = {VOCABULARY, INSPECT},
      .json = true,
-     .run = bn_run_inspect,
+     BN_SANDBOXED(SANDBOX, bn_run_inspect),
      .examples = {{"bn-run inspect -m model.gguf --judge", "what looks damaged; exit code 1 if anything"}}},
     {.name = "devices",
      .summary = "list the devices for --device",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-serve: answers requests in the form of OpenAI's API, several at a time, each with a receipt. This file has the
+ * bn-serve: answers requests in the form of several APIs, several at a time, each with a receipt. This file has the
  * options; the parts are in serve/.
  */
 #define _GNU_SOURCE
@@ -12,17 +12,25 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "lab/host/git.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 #define OF struct bn_serve_options /* whose fields the options set */
 
 static const struct bn_option OPTIONS[] = {
-    BN_OPTION_MODEL,
+    BN_OPTION("model", "GGUF file, downloaded model, or folder of files [the built-in model]", .letter = 'm',
+              .arg = "MODEL", .group = "Model", .env = "BN_MODEL", .repeatable = true,
+              BN_TO_TEXTS(OF, models), .path = BN_PATH_MODEL),
+    BN_OPTION("max-models", "models that are open at a time, of several [as many as fit]",
+              BN_TO_U32(OF, n_models, 1, BN_SERVE_MAX_MODELS)),
+    BN_OPTION("keep-alive", "how long one of several stays open without use; or forever", .arg = "TIME",
+              .preset = "5m", BN_TO_TEXT(OF, keep_alive)),
     BN_OPTION("template", "chat template; auto: the model's own, else instruct",
               .arg = "auto|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .preset = "auto",
               BN_TO_TEXT(OF, template_name)),
@@ -50,12 +58,13 @@ static const struct bn_option OPTIONS[] = {
             .repeatable = true, BN_TO_TEXTS(OF, allow_hosts)),
     BN_RARE("cors", "accept requests of pages from ORIGIN, e.g. http://localhost:3000", .arg = "ORIGIN",
             .repeatable = true, BN_TO_TEXTS(OF, cors)),
-    BN_OPTION("api-key-file", "accept only requests with a key from FILE", BN_TO_TEXT(OF, key_file)),
+    BN_OPTION("api-key-file", "accept only requests with a key from FILE", BN_TO_PATH(OF, key_file, READ)),
     BN_OPTION("dashboard", "list the reports in DIR on /dashboard", .arg = "DIR", .group = "Evidence",
-              BN_TO_TEXT(OF, dashboard)),
+              BN_TO_PATH(OF, dashboard, READ)),
     BN_OPTION("log", "print a line for each request to standard error", BN_TO_BOOL(OF, log)),
-    BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR", BN_TO_TEXT(OF, receipts)),
-    BN_OPTION("sign", "sign receipts with an Ed25519 private key (PEM)", BN_TO_TEXT(OF, sign)),
+    BN_OPTION("receipts", "write receipts to DIR [kept in memory]", .arg = "DIR",
+              BN_TO_PATH(OF, receipts, BOTH)),
+    BN_OPTION("sign", "sign receipts with an Ed25519 private key (PEM)", BN_TO_PATH(OF, sign, READ)),
     BN_RARE("max-receipts", "keep the last N receipts", .preset = "100000",
             BN_TO_U32(OF, n_receipts, 1, 1000000)),
     BN_RARE("receipts-size", "drop the oldest above N bytes [1G; in memory 64M]", .arg = "N",
@@ -103,48 +112,14 @@ static bn_status check(const struct bn_serve_options *o, bn_error *err)
                 "SCHEME://HOST or SCHEME://HOST:PORT in lower case, without a path");
     if (o->max_body_bytes == 0 || o->max_body_bytes > BN_JSON_MAX_BYTES)
         return bn_fail(err, BN_ERR_ARG, "--max-body is not from 1 to 8M");
+    uint64_t keep_ns;
+    if (!bn_models_time(o->keep_alive, &keep_ns))
+        return bn_fail(err, BN_ERR_ARG,
+                       "--keep-alive: '%.40s' is not a time such as 90s, 5m or 1h, nor forever",
+                       o->keep_alive);
     if (o->timeout_s == 0 || o->timeout_s > 86400)
         return bn_fail(err, BN_ERR_ARG, "--timeout is not from 1s to 1d");
     return BN_OK;
-}
-
-/* A model without a template gets one that any vocabulary can write. A template whose marks the vocabulary lacks is refused
- * at the start, not at the first chat. */
-static bn_status choose_template(struct bn_server *s, bn_error *err)
-{
-    const bn_message hello = {"user", "hello"};
-    int32_t *ids = NULL;
-    size_t n_ids;
-    (void)bn_template_from_name(s->o->template_name, &s->tmpl);
-    s->tmpl = bn_template_resolve(s->tmpl, s->tok);
-    s->base = s->tmpl == BN_TEMPLATE_RAW;
-    if (s->base) s->tmpl = BN_TEMPLATE_INSTRUCT;
-    BN_TRY(bn_cli_set_thinking(&s->tmpl, s->o->think, err));
-    bn_status status = bn_template_encode(s->tmpl, s->tok, &hello, 1, &ids, &n_ids, err);
-    bn_free(ids);
-    return status;
-}
-
-static bn_status open_engine(struct bn_server *s, bn_error *err)
-{
-    bn_model_options with = {.repack = BN_REPACK_AUTO, .repack_later = true};
-    uint64_t start = bn_clock_ns();
-    BN_TRY(bn_cli_open_model(&s->model, s->args, &with, err));
-    BN_TRY(bn_cli_tokenizer(s->model, &s->tok, err));
-    BN_TRY(choose_template(s, err));
-    BN_TRY(bn_engine_open(s, err));
-    BN_TRY(bn_receipt_read_facts(&s->facts, s->model, NULL, err));
-    s->load_ns = bn_clock_ns() - start;
-    bn_cli_warn_threads(s->session, s->o->n_threads);
-    return BN_OK;
-}
-
-/* The last part of the model's name. */
-static void name_model(struct bn_server *s)
-{
-    const char *name = bn_receipt_base_name(bn_cli_model_name(s->args));
-    bn_escape(s->model_id, sizeof s->model_id, name, strlen(name));
-    snprintf(s->fingerprint, sizeof s->fingerprint, "bn-%s", bn_version());
 }
 
 /* The address alone goes to standard output, last: a script that reads it can connect. */
@@ -154,18 +129,21 @@ static void greet(const struct bn_server *s)
     bool v6 = strchr(s->o->host, ':') != NULL;
     snprintf(url, sizeof url, "http://%s%s%s:%u", v6 ? "[" : "", s->o->host, v6 ? "]" : "",
              bn_listener_port(s->http));
-    const bn_device_info *device = bn_model_device(s->model);
-    bn_report_note(0, "model %s, %.1f MB%s%s, template %s, %zu sequences of %u tokens", s->model_id,
-                   (double)s->model->n_bytes / 1e6, device != NULL ? ", " : "",
-                   device != NULL ? device->id : "", bn_template_name(s->tmpl), s->lanes.n,
-                   bn_session_n_ctx(s->session));
-    if (bn_template_resolve(BN_TEMPLATE_AUTO, s->tok) == BN_TEMPLATE_RAW &&
-        bn_model_hparams(s->model)->pooling == BN_POOLING_FILE)
+    const struct bn_engine *e = &s->engines[0];
+    const bn_device_info *device = bn_model_device(e->model);
+    bn_report_note(0, "model %s, %.1f MiB%s%s, template %s, %u sequences of %u tokens", e->id,
+                   (double)e->n_bytes / 0x1p20, device != NULL ? ", " : "", device != NULL ? device->id : "",
+                   bn_template_name(e->tmpl), e->n_lanes, e->n_ctx);
+    for (size_t i = 1; i < s->n_engines; i++)
+        bn_report_note(0, "model %s, %.1f MiB, opened on its first use", s->engines[i].id,
+                       (double)s->engines[i].n_bytes / 0x1p20);
+    if (bn_template_resolve(BN_TEMPLATE_AUTO, e->tok) == BN_TEMPLATE_RAW &&
+        bn_model_hparams(e->model)->pooling == BN_POOLING_FILE)
         bn_report_warning("this is a base model: it continues text and does not answer questions%s",
-                          s->base ? "; chats use --template instruct" : "");
+                          e->base ? "; chats use --template instruct" : "");
     bn_report_note(0, "chat       %s/", url);
     bn_report_note(0, "dashboard  %s/dashboard", url);
-    bn_report_note(0, "API        %s/v1 (the base URL of OpenAI's clients)", url);
+    bn_report_note(0, "API        %s/v1 for OpenAI's clients, %s for Anthropic's and Ollama's", url, url);
     printf("bn-serve: %s\n", url);
     fflush(stdout);
 }
@@ -177,17 +155,19 @@ static bn_status start(struct bn_server *s, bn_error *err)
     if (o->sign != NULL) BN_TRY(bn_key_read_file(&s->sign_key, o->sign, err));
     BN_TRY(bn_receipts_open(s, err));
     if (o->dashboard != NULL) BN_TRY(bn_benchmarks_open(&s->benchmarks, o->dashboard, err));
-    s->n_clients = (size_t)o->max_queue + o->n_sequences + 1;
-    s->clients = bn_alloc(s->n_clients, sizeof *s->clients);
-    if (s->clients == NULL) return bn_nomem(err);
     s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake < 0) return bn_fail(err, BN_ERR_IO, "no event descriptor");
-    name_model(s);
+    snprintf(s->fingerprint, sizeof s->fingerprint, "bn-%s", bn_version());
     for (unsigned i = 0; i < BN_SERVE_PAGES; i++)
         BN_TRY(bn_serve_page_build(&s->pages[i], (enum bn_serve_page_name)i, err));
-    BN_TRY(open_engine(s, err));
+    BN_TRY(bn_models_open(s, err));
+    s->n_clients = (size_t)o->max_queue + (size_t)o->n_sequences * s->n_engines + 1;
+    s->clients = bn_alloc(s->n_clients, sizeof *s->clients);
+    if (s->clients == NULL) return bn_nomem(err);
     bn_cli_catch_interrupt();
+    BN_TRY(bn_models_start(s, err));
     BN_TRY(bn_listener_start(s, err));
+    bn_sandbox_close_sockets();
     greet(s);
     return BN_OK;
 }
@@ -198,6 +178,20 @@ static void warn_root(void)
     if (geteuid() == 0) bn_report_warning("bn-serve runs as root; another user is enough");
 }
 
+/* Of several models, one whose file was replaced is opened again. */
+static void allow(struct bn_sandbox_rules *rules, const struct bn_args *args)
+{
+    const struct bn_serve_options *o = args->fields;
+    char live[BN_LIVE_PATH];
+    for (size_t i = 0; i < o->models.n && o->models.n > 1; i++)
+        bn_sandbox_allow(rules, BN_PATH_BESIDE, o->models.list[i]);
+    if (o->live.on && bn_live_path(live, "", true, NULL) == BN_OK)
+        bn_sandbox_allow(rules, BN_PATH_BOTH, live);
+    bn_git_keep();
+}
+
+static const struct bn_sandbox SANDBOX = {BN_SANDBOX, .listens = true, .secrets = true, .more = allow};
+
 static bn_status serve(struct bn_args *args, bn_error *err)
 {
     struct bn_server *s = bn_alloc(1, sizeof *s);
@@ -206,18 +200,19 @@ static bn_status serve(struct bn_args *args, bn_error *err)
         .args = args, .o = args->fields, .wake = -1, .created_s = (uint64_t)bn_clock_utc()};
     s->opened_ns = bn_clock_ns();
     pthread_mutex_init(&s->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&s->models, &attr);
+    pthread_condattr_destroy(&attr);
     bn_status status = check(s->o, err);
     warn_root();
     if (status == BN_OK) status = start(s, err);
     if (status == BN_OK) bn_engine_run(s);
     bn_listener_stop(s->http);
     bn_receipts_close(s);
-    bn_lanes_close(&s->lanes);
-    bn_sequence_close(s->embedding);
-    bn_live_close(s->live);
-    if (s->left != s->session) bn_session_close(s->left);
-    bn_session_close(s->session);
-    bn_model_close(s->model);
+    bn_conversations_close(s);
+    if (!bn_models_close(s)) _exit(bn_report_finish(args->exit_code)); /* nothing else is left to do */
     for (unsigned i = 0; i < BN_SERVE_PAGES; i++)
         bn_buf_release(&s->pages[i].html);
     bn_benchmarks_close(&s->benchmarks);
@@ -225,6 +220,7 @@ static bn_status serve(struct bn_args *args, bn_error *err)
     bn_free(s->keys);
     bn_key_close(s->sign_key);
     if (s->wake >= 0) close(s->wake);
+    pthread_cond_destroy(&s->models);
     pthread_mutex_destroy(&s->lock);
     bn_free(s);
     return status;
@@ -234,18 +230,20 @@ static const struct bn_command COMMANDS[] = {
     {.name = "",
      .summary = BN_SUMMARY_SERVE,
      .text =
-         "Answers requests in the form of OpenAI's API: /v1/chat/completions, /v1/completions, "
-         "/v1/embeddings, /v1/models, and /v1/receipts/ID, /v1/status, /tokenize, /detokenize, /health, /metrics. A browser gets a "
+         "Answers requests in the form of the APIs of OpenAI (/v1/chat/completions, /v1/responses, "
+         "/v1/completions, /v1/embeddings), Anthropic (/v1/messages) and Ollama (/api/chat), and has "
+         "/v1/receipts/ID, /v1/status, /health and /metrics. A browser gets a "
          "chat at / and live figures at /dashboard. Answers are generated several at a time. Each is the "
          "one that its request gets alone, and has a receipt, named by the header X-BN-Receipt, which "
          "bn-verify-receipt --replay proves.\n\nThe address is printed when the model is open. SIGINT and "
          "SIGTERM end the server: answers that run are finished, new requests are refused. TLS is the "
          "work of a proxy.",
-     .synopsis = "[-m MODEL] [--port N] [--api-key-file FILE]",
+     .synopsis = "[-m MODEL]... [--port N] [--api-key-file FILE]",
      .options = {OPTIONS},
-     .run = serve,
+     BN_SANDBOXED(SANDBOX, serve),
      .examples = {{"bn-serve", "the built-in model on http://127.0.0.1:8080"},
                   {"bn-serve -m model.gguf --receipts receipts", "write receipts to files"},
+                  {"bn-serve -m a.gguf -m b.gguf", "requests choose one of several models"},
                   {"bn-serve --dashboard baselines", "list saved benchmarks on /dashboard"}}},
     {0},
 };
@@ -253,7 +251,7 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-serve",
     .summary = BN_SUMMARY_SERVE,
-    .text = "Serves a model to programs that use OpenAI's API.",
+    .text = "Serves models by the APIs of OpenAI, Anthropic and Ollama.",
     .commands = COMMANDS,
     .bytes = sizeof(OF),
 };

@@ -270,6 +270,9 @@ static bn_status train_leader(struct bn_train_run *run, bn_error *err)
     char path[PATH_MAX];
     if (o->texts.n == 0) return missing(run->args, "text", "--text FILE", err);
     if (o->output == NULL) return missing(run->args, "output folder", "-o DIR", err);
+    if (strstr(o->output, ".gguf") != NULL)
+        return bn_hint(bn_fail_in(err, BN_ERR_ARG, o->output, "-o is a folder, not a file"), err,
+                       "the model is DIR/model.gguf; bn-train export -o FILE writes another one");
     snprintf(path, sizeof path, "%s/" BN_CHECKPOINT_NAME, o->output);
     if (access(path, F_OK) == 0)
         return bn_hint(bn_fail_in(err, BN_ERR_ARG, path, "the folder has the checkpoint of a run"), err,

@@ -11,31 +11,33 @@
 
 static const struct bn_option RECEIPT[] = {
     BN_RARE("path", "the receipt, when no operand names it", .group = "Receipt",
-            .preset = "ci/inference.json", BN_TO_TEXT(OF, path)),
+            .preset = "ci/inference.json", BN_TO_PATH(OF, path, NONE)),
     {0},
 };
 
 static const struct bn_option BATCH[] = {
-    BN_OPTION("batch", "check all receipts of a folder or list (-: stdin)", .arg = "PATH", .group = "Batch",
-              BN_TO_TEXT(OF, batch)),
+    BN_OPTION("batch", "check all receipts of a list (-: stdin) or folder", .arg = "PATH", .group = "Batch",
+              BN_TO_PATH(OF, batch, NONE)),
     BN_OPTION("sequences", "replay N receipts at a time", .preset = "16",
               BN_TO_U32(OF, n_sequences, 1, 1024)),
-    BN_OPTION("junit", "also write the results as JUnit XML", BN_TO_TEXT(OF, junit)),
+    BN_OPTION("junit", "also write the results as JUnit XML", BN_TO_PATH(OF, junit, WRITE)),
     {0},
 };
 
 static const struct bn_option SIGNATURE[] = {
     BN_OPTION("public-key", "require a signature by this Ed25519 key (PEM)", .group = "Signature",
-              .repeatable = true, BN_TO_TEXTS(OF, keys)),
+              .repeatable = true, BN_TO_TEXTS(OF, keys), .path = BN_PATH_READ),
     BN_OPTION("require-signature", "refuse receipts that no given key signed",
               BN_TO_BOOL(OF, require_signature)),
+    BN_OPTION("files", "check a release: its folder or one file of it", .arg = "PATH",
+              BN_TO_PATH(OF, files, READ)),
     BN_RARE("unverified", "read a signed receipt without checking its signature", BN_TO_BOOL(OF, unverified)),
     {0},
 };
 
 static const struct bn_option DEMANDS[] = {
     BN_OPTION("policy", "requirements as JSON; options add to them", .group = "Demands",
-              BN_TO_TEXT(OF, policy)),
+              BN_TO_PATH(OF, policy, READ)),
     BN_RARE("require-gpu-kernels", "require a bound receipt of a GPU", BN_TO_BOOL(OF, require_gpu_kernels)),
     BN_RARE("require-quantized-kernels", "require quantised kernels and no fallback to floats",
             BN_TO_BOOL(OF, require_quantized_kernels)),
@@ -50,12 +52,14 @@ static const struct bn_option DEMANDS[] = {
 
 static const struct bn_option REPLAY[] = {
     BN_OPTION("model", "GGUF file or downloaded model [the built-in model]", .letter = 'm', .arg = "MODEL",
-              .group = "Model", .env = "BN_MODEL", .repeatable = true, BN_TO_TEXTS(OF, models)),
+              .group = "Model", .env = "BN_MODEL", .repeatable = true, BN_TO_TEXTS(OF, models),
+              .path = BN_PATH_MODEL),
     BN_OPTION("replay", "run the request again and compare every token", .group = "Replay",
               BN_TO_BOOL(OF, replay)),
     BN_RARE("replay-steps", "steps of a training run to repeat", .preset = "4",
             BN_TO_U32(OF, n_replay_steps, 1, 100000000)),
-    BN_RARE("texts", "folder of a training run's texts [the record's]", .arg = "DIR", BN_TO_TEXT(OF, texts)),
+    BN_RARE("texts", "folder of a training run's texts [the record's]", .arg = "DIR",
+            BN_TO_PATH(OF, texts, READ)),
     BN_RARE("timeout", "time limit of repeating a training run", .arg = "DUR", .preset = "10m",
             BN_TO_SECONDS(OF, timeout_s)),
     BN_OPTION_ISA,
@@ -66,9 +70,10 @@ static const struct bn_option REPLAY[] = {
 };
 
 static const struct bn_option SIGN[] = {
-    BN_OPTION("key", "Ed25519 private key (PEM), readable only by you", .letter = 'k', BN_TO_TEXT(OF, key)),
+    BN_OPTION("key", "Ed25519 private key (PEM), readable only by you", .letter = 'k',
+              BN_TO_PATH(OF, key, READ)),
     BN_OPTION("output", "write the envelope to FILE, not to standard output", .letter = 'o',
-              BN_TO_TEXT(OF, output)),
+              BN_TO_PATH(OF, output, WRITE)),
     {0},
 };
 
@@ -79,9 +84,12 @@ static const struct bn_option RULES[] = {
 
 static const struct bn_option KEYGEN[] = {
     BN_OPTION("output", "write NAME (private) and NAME.pub; neither may exist", .letter = 'o', .arg = "NAME",
-              BN_TO_TEXT(OF, output)),
+              BN_TO_PATH(OF, output, WRITE)),
     {0},
 };
+
+static const struct bn_sandbox VERIFYING = {BN_SANDBOX, .more = bn_verify_allow};
+static const struct bn_sandbox SANDBOX = {BN_SANDBOX, .secrets = true};
 
 static const struct bn_command COMMANDS[] = {
     {.name = "verify",
@@ -93,38 +101,40 @@ static const struct bn_command COMMANDS[] = {
              "--validate-performance compares the bytes per second with what this machine's memory delivers; "
              "on a busy machine it may be undecided (exit 9).",
      .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\n"
-                 "--batch DIR-OR-LIST [--replay] [--json]",
+                 "FILE FILE... | DIR | --batch LIST [--replay]\n"
+                 "PROVENANCE --public-key FILE --files PATH",
      .options = {RECEIPT, BATCH, SIGNATURE, DEMANDS, REPLAY},
      .json = true,
-     BN_OPERANDS(0, BN_OPERANDS_ANY, "FILE"),
-     .run = bn_verify_verify,
-     .divides = true, /* --batch */
+     BN_PATHS(0, BN_OPERANDS_ANY, "FILE", READ),
+     BN_SANDBOXED(VERIFYING, bn_verify_verify),
+     .divides = true, /* several receipts */
      .examples = {{"bn-verify-receipt r.json -v", "check a receipt and list every rule"},
                   {"bn-verify-receipt r.json --replay", "check it and run its request again"},
+                  {"bn-verify-receipt receipts --replay", "all receipts of a folder"},
                   {"bn-verify-receipt r.json --replay --isa ref --threads 1",
                    "replay on other kernels; the result must be the same"}}},
     {.name = "sign",
-     .summary = "wrap a receipt into a signed envelope",
+     .summary = "wrap a receipt or a provenance into a signed envelope",
      .text = "The envelope is DSSE 1.0.2 around the canonical statement, signed with Ed25519. A receipt "
              "with a wrong digest is not signed.",
      .synopsis = "FILE --key FILE [-o FILE]",
      .options = {SIGN},
-     BN_OPERANDS(1, 1, "FILE"),
-     .run = bn_verify_sign,
+     BN_PATHS(1, 1, "FILE", READ),
+     BN_SANDBOXED(SANDBOX, bn_verify_sign),
      .examples = {{"bn-verify-receipt sign r.json --key bn.key -o r.dsse.json", "sign a receipt"}}},
     {.name = "keygen",
      .summary = "make a key pair",
      .synopsis = "-o NAME",
      .options = {KEYGEN},
      .json = true,
-     .run = bn_verify_keygen,
+     BN_SANDBOXED(SANDBOX, bn_verify_keygen),
      .examples = {{"bn-verify-receipt keygen -o bn.key", "keep bn.key; give bn.key.pub to verifiers"}}},
     {.name = "rules",
      .summary = "list the rules",
      .synopsis = "[--training]",
      .options = {RULES},
      .json = true,
-     .run = bn_verify_rules},
+     BN_SANDBOXED(SANDBOX, bn_verify_rules)},
     {0},
 };
 

@@ -112,7 +112,7 @@ static const struct bn_program PROGRAM = {
     .name = "bn",
     .summary = "toolchain for ternary language models",
     .text =
-        "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p "
+        "Runs the program bn-COMMAND with the arguments that follow: bn run 'To be' is bn-run "
         "'To be'. bn searches its own folder for the program, then PATH. 'bn help COMMAND' is 'bn "
         "COMMAND --help'. 'bn doctor' runs the doctors of all programs: machine, samplers, references, downloads.",
     .synopsis = "COMMAND [ARGUMENTS]",

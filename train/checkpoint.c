@@ -259,13 +259,6 @@ void bn_train_put_hparams(struct bn_gguf_writer *w, const bn_hparams *hp, uint32
     bn_gguf_put_f32(w, ".rope.freq_base", hp->rope_base);
 }
 
-/* The number that llama.cpp and bitnet.cpp have for a file of mostly this type; 0: none is agreed. */
-static uint32_t file_type(uint32_t type)
-{
-    uint32_t number = bn_type_info(type)->file_type;
-    return number <= 40 ? number : 0;
-}
-
 /* The keys that begin with "tokenizer.", as they are stored. */
 static bn_status copy_tokenizer(struct bn_gguf_writer *w, struct bn_str file, bn_error *err)
 {
@@ -294,11 +287,13 @@ static bn_status put_keys(struct bn_gguf_writer *w, const struct bn_weights *wei
 {
     const bn_hparams *hp = &weights->hp;
     const char *activations = weights->group == 0 ? "int8-token" : "int16-group";
+    const uint32_t file_type = bn_type_info(how->type)->file_type;
     w->arch = hp->arch;
     bn_gguf_put_str(w, "general.architecture", hp->arch, strlen(hp->arch));
     bn_gguf_put_str(w, "general.name", how->name, strlen(how->name));
     bn_train_put_hparams(w, hp, how->n_ctx);
-    if (file_type(how->type) != 0) bn_gguf_put_u32(w, "general.file_type", file_type(how->type));
+    /* The number that llama.cpp and bitnet.cpp have for a file of mostly this type; above 40 none is agreed. */
+    if (file_type > 0 && file_type <= 40) bn_gguf_put_u32(w, "general.file_type", file_type);
     bn_gguf_put_u32(w, "general.quantization_version", 2);
     if (how->type != BN_TYPE_I2_S) bn_gguf_put_str(w, BN_ACTIVATIONS_KEY, activations, strlen(activations));
     return copy_tokenizer(w, tokenizer, err);
@@ -361,8 +356,8 @@ static void put_q8(struct bn_buf *out, const float *x)
     bn_buf_append(out, q, sizeof q);
 }
 
-static bn_status put_floats(struct bn_buf *out, const struct bn_weights *w, const struct bn_param *p,
-                            const struct bn_export *how)
+static void put_floats(struct bn_buf *out, const struct bn_weights *w, const struct bn_param *p,
+                       const struct bn_export *how)
 {
     const uint32_t type = type_of(p, how);
     const bool last_norm = strcmp(p->name, "output_norm.weight") == 0;
@@ -377,7 +372,6 @@ static bn_status put_floats(struct bn_buf *out, const struct bn_weights *w, cons
         if (type == BN_TYPE_F16) bn_buf_append(out, &half, sizeof half);
         if (type == BN_TYPE_F32) bn_buf_append(out, block, sizeof *block);
     }
-    return BN_OK;
 }
 
 static bn_status check_type(const struct bn_weights *w, const struct bn_export *how, bn_error *err)
@@ -406,7 +400,7 @@ static bn_status put_data(struct bn_buf *out, struct bn_gguf_writer *writer, con
         if (w->params[i].kind == BN_PARAM_TERNARY)
             status = put_ternary(out, w, i, how->type, err);
         else
-            status = put_floats(out, w, &w->params[i], how);
+            put_floats(out, w, &w->params[i], how);
         bn_buf_append(out, ZEROS, (size_t)bn_gguf_padding(writer, out->len - before));
     }
     return status;

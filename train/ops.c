@@ -15,7 +15,8 @@
 
 /* ---- element by element ---- */
 
-void bn_op_exp(const struct bn_kernels *k, bn_real *y, const bn_real *x, size_t n)
+/* y = exp(x); y may be x. */
+static void exp_all(const struct bn_kernels *k, bn_real *y, const bn_real *x, size_t n)
 {
 #ifdef BN_TRAIN_F64
     (void)k;
@@ -238,7 +239,7 @@ BN_WIDE void bn_op_relu2_back(bn_real *dgate, bn_real *dup, const bn_real *dy, c
 void bn_op_silu(const struct bn_kernels *k, bn_real *y, const bn_real *gate, const bn_real *up, size_t n)
 {
     bn_op_scale(y, gate, -1, n);
-    bn_op_exp(k, y, y, n);
+    exp_all(k, y, y, n);
     for (size_t i = 0; i < n; i++)
         y[i] = gate[i] / (1 + y[i]) * up[i];
 }
@@ -257,7 +258,7 @@ void bn_op_silu_back(const struct bn_kernels *k, bn_real *dgate, bn_real *dup, c
                      const bn_real *gate, const bn_real *up, bn_real *scratch, size_t n)
 {
     bn_op_scale(scratch, gate, -1, n);
-    bn_op_exp(k, scratch, scratch, n);
+    exp_all(k, scratch, scratch, n);
     silu_back(dgate, dup, dy, gate, up, scratch, n);
 }
 
@@ -288,13 +289,8 @@ BN_WIDE static void subtract(bn_real *x, bn_real c, size_t n)
 static double exp_row(const struct bn_kernels *k, bn_real *x, size_t n, bn_real most)
 {
     subtract(x, most, n);
-    bn_op_exp(k, x, x, n);
+    exp_all(k, x, x, n);
     return bn_op_sum_abs(x, n); /* none is negative */
-}
-
-double bn_op_exp_row(const struct bn_kernels *k, bn_real *x, size_t n)
-{
-    return exp_row(k, x, n, greatest(x, n));
 }
 
 double bn_op_cross_entropy(const struct bn_kernels *k, bn_real *logits, size_t n, size_t target, bool back)
@@ -332,7 +328,7 @@ void bn_op_rope(bn_real *x, size_t n_heads, const struct bn_op_heads *h, const b
 /* The first n of width values become probabilities, the others 0. */
 static void softmax(const struct bn_kernels *k, bn_real *x, size_t n, size_t width)
 {
-    bn_op_scale(x, x, (bn_real)(1.0 / bn_op_exp_row(k, x, n)), n);
+    bn_op_scale(x, x, (bn_real)(1.0 / exp_row(k, x, n, greatest(x, n))), n);
     memset(x + n, 0, (width - n) * sizeof *x);
 }
 

@@ -17,8 +17,6 @@
 
 /* ---- element by element ---- */
 
-/* y = exp(x); y may be x. */
-void bn_op_exp(const struct bn_kernels *k, bn_real *y, const bn_real *x, size_t n);
 void bn_op_add(bn_real *y, const bn_real *x, size_t n);
 /* y = x * factor. */
 void bn_op_scale(bn_real *y, const bn_real *x, bn_real factor, size_t n);
@@ -101,9 +99,6 @@ void bn_op_silu_back(const struct bn_kernels *k, bn_real *dgate, bn_real *dup, c
                      const bn_real *gate, const bn_real *up, bn_real *scratch, size_t n);
 
 /* ---- softmax and loss ---- */
-
-/* x = exp(x - max x); returns their sum. */
-double bn_op_exp_row(const struct bn_kernels *k, bn_real *x, size_t n);
 
 /* One row of n logits: returns the negative log likelihood of the target in nats, and replaces the logits by its
  * gradient when back is set. */

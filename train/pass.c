@@ -262,19 +262,12 @@ static void rotate(const struct bn_pass *pass, bn_real *q, bn_real *k, bool back
     }
 }
 
-static void attention(const struct bn_pass *pass, struct kept *l)
-{
-    struct bn_op_heads h = heads(pass);
-    size_t nq = h.n_tokens * h.n_head * h.head_dim, nk = h.n_tokens * h.n_kv * h.head_dim;
-    for (size_t s = 0; s < pass->n_sequences; s++)
-        bn_op_attention(pass->w->kernels, l->y + s * nq, l->p + s * h.n_head * h.n_tokens * h.n_tokens,
-                        l->q + s * nq, l->k + s * nk, l->v + s * nk, &h);
-}
-
 static void forward_attention(const struct bn_pass *pass, const struct bn_layer_params *p, struct kept *l)
 {
     const bn_hparams *hp = &pass->w->hp;
-    size_t R = pass->rows, dq = (size_t)hp->n_head * hp->head_dim;
+    struct bn_op_heads h = heads(pass);
+    size_t R = pass->rows, dq = h.n_head * h.head_dim, nq = h.n_tokens * dq,
+           nk = h.n_tokens * h.n_kv * h.head_dim;
     make_input(pass, l->attn_in, l->attn_scale, l->x, p->attn_norm, hp->n_embd);
     struct bn_op_input in = input(pass, l->attn_in, l->attn_scale, hp->n_embd);
     linear(pass, l->q_raw, &in, p->q);
@@ -285,7 +278,9 @@ static void forward_attention(const struct bn_pass *pass, const struct bn_layer_
         norm_rows(pass, l->k, l->k_raw, p->k_norm, R * hp->n_head_kv, hp->head_dim);
     }
     rotate(pass, l->q, l->k, false);
-    attention(pass, l);
+    for (size_t s = 0; s < pass->n_sequences; s++)
+        bn_op_attention(pass->w->kernels, l->y + s * nq, l->p + s * h.n_head * h.n_tokens * h.n_tokens,
+                        l->q + s * nq, l->k + s * nk, l->v + s * nk, &h);
     make_input(pass, l->o_in, l->o_scale, l->y, p->attn_sub_norm, dq);
     in = input(pass, l->o_in, l->o_scale, dq);
     linear(pass, l->x_mid, &in, p->o);
@@ -309,14 +304,6 @@ static void forward_ffn(const struct bn_pass *pass, const struct bn_layer_params
     in = input(pass, l->down_in, l->down_scale, hp->n_ff);
     linear(pass, x, &in, p->down);
     bn_op_add(x, l->x_mid, pass->rows * hp->n_embd);
-}
-
-static void embed(struct bn_pass *pass, const int32_t *tokens)
-{
-    size_t d = pass->w->hp.n_embd;
-    const bn_real *table = master(pass, 0);
-    for (size_t r = 0; r < pass->rows; r++)
-        memcpy(pass->x + r * d, table + (size_t)tokens[r] * d, d * sizeof *table);
 }
 
 /* ---- the head ---- */
@@ -446,13 +433,6 @@ static void backward_attention(const struct bn_pass *pass, const struct bn_layer
     norm_back(pass, pass->dx, true, pass->a, l->x, p->attn_norm, R, d, grad);
 }
 
-static void embed_back(const struct bn_pass *pass, const int32_t *tokens, bn_real *grad)
-{
-    size_t d = pass->w->hp.n_embd;
-    for (size_t r = 0; r < pass->rows; r++)
-        bn_op_add(into(pass, grad, 0) + (size_t)tokens[r] * d, pass->dx + r * d, d);
-}
-
 /* ---- all of it ---- */
 
 double bn_pass_run(struct bn_pass *pass, const int32_t *tokens, const int32_t *targets, bn_real *grad)
@@ -463,7 +443,8 @@ double bn_pass_run(struct bn_pass *pass, const int32_t *tokens, const int32_t *t
     size_t R = pass->rows, d = hp->n_embd;
     pass->times = (struct bn_pass_times){0};
     pass->since_ns = bn_clock_ns();
-    embed(pass, tokens);
+    for (size_t r = 0; r < R; r++)
+        memcpy(pass->x + r * d, master(pass, 0) + (size_t)tokens[r] * d, d * sizeof *pass->x);
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         struct kept *l = &pass->layers[i];
         memcpy(l->x, pass->x, R * d * sizeof *pass->x);
@@ -481,7 +462,8 @@ double bn_pass_run(struct bn_pass *pass, const int32_t *tokens, const int32_t *t
         backward_ffn(pass, &w->layers[i], &pass->layers[i], grad);
         backward_attention(pass, &w->layers[i], &pass->layers[i], grad);
     }
-    embed_back(pass, tokens, grad);
+    for (size_t r = 0; r < R; r++)
+        bn_op_add(into(pass, grad, 0) + (size_t)tokens[r] * d, pass->dx + r * d, d);
     lap(pass, &pass->times.backward_ns);
     return loss;
 }

@@ -247,11 +247,6 @@ bn_status bn_train_ranks_lead(const struct bn_trainer *t, enum bn_train_command 
     return t->ranks->ranks->broadcast(t->ranks->ranks->context, 0, &c, sizeof c, err);
 }
 
-bn_status bn_trainer_finish(struct bn_trainer *t, bn_error *err)
-{
-    return bn_train_ranks_lead(t, BN_TRAIN_FINISH, 0, err);
-}
-
 bn_status bn_trainer_follow(struct bn_trainer *t, const struct bn_corpus *main, const struct bn_corpus *late,
                             const struct bn_corpus *validation, bn_error *err)
 {

@@ -68,19 +68,17 @@ struct bn_train_ranks {
 BN_MUST_CHECK bn_status bn_trainer_join(struct bn_trainer *t, const struct bn_ranks *ranks, bn_error *err);
 /* Gives the tokens of rank 0 to the other ranks. */
 BN_MUST_CHECK bn_status bn_corpus_share(struct bn_corpus *c, const struct bn_ranks *ranks, bn_error *err);
-/* On ranks other than 0: steps and validations as rank 0 does them, until it calls bn_trainer_finish. */
+/* On ranks other than 0: steps and validations as rank 0 does them, until it leads to BN_TRAIN_FINISH. */
 BN_MUST_CHECK bn_status bn_trainer_follow(struct bn_trainer *t, const struct bn_corpus *main,
                                           const struct bn_corpus *late, const struct bn_corpus *validation,
                                           bn_error *err);
-/* Rank 0: the others need not wait for more. */
-BN_MUST_CHECK bn_status bn_trainer_finish(struct bn_trainer *t, bn_error *err);
 
 /* ---- for the trainer; r is NULL in a program that runs alone ---- */
 
 enum bn_train_command { BN_TRAIN_STEP = 1, BN_TRAIN_SCORE, BN_TRAIN_FINISH };
 
 void bn_train_ranks_close(struct bn_train_ranks *r);
-/* Rank 0 tells the others what comes, of how many tokens; others: nothing. */
+/* Rank 0 tells the others what comes, of how many tokens, or that nothing does; others: nothing. */
 BN_MUST_CHECK bn_status bn_train_ranks_lead(const struct bn_trainer *t, enum bn_train_command command,
                                             size_t n_ids, bn_error *err);
 /* This rank's part of n items: *first to *end - 1. */

@@ -95,13 +95,6 @@ bn_status bn_train_architecture(bn_hparams *hp, const char *name, bn_error *err)
     return BN_OK;
 }
 
-static bn_status check_settings(const struct bn_train_settings *s, bn_error *err)
-{
-    if (s->n_micro == 0 || s->n_slices == 0 || s->n_sequences == 0 || s->schedule.n_steps == 0)
-        return bn_fail(err, BN_ERR_ARG, "a run needs steps of at least one window");
-    return BN_OK;
-}
-
 static bn_status open_threads(struct bn_trainer *t, unsigned n_threads, bn_error *err)
 {
     t->team = bn_team_open(n_threads, true);
@@ -122,7 +115,9 @@ bn_status bn_trainer_open(struct bn_trainer *t, const struct bn_train_settings *
                           bn_error *err)
 {
     *t = (struct bn_trainer){.settings = *settings};
-    BN_TRY(check_settings(settings, err));
+    if (settings->n_micro == 0 || settings->n_slices == 0 || settings->n_sequences == 0 ||
+        settings->schedule.n_steps == 0)
+        return bn_fail(err, BN_ERR_ARG, "a run needs steps of at least one window");
     BN_TRY(bn_weights_open(&t->weights, &settings->hp, settings->group, err));
     t->moment_1 = bn_alloc_aligned(t->weights.n_values, sizeof *t->moment_1);
     t->moment_2 = bn_alloc_aligned(t->weights.n_values, sizeof *t->moment_2);
@@ -176,16 +171,6 @@ uint64_t bn_train_step_tokens(const struct bn_train_settings *s)
 
 /* ---- a step ---- */
 
-static uint32_t late_from(const struct bn_train_settings *s)
-{
-    return s->late < 1 ? (uint32_t)(s->late * s->schedule.n_steps) : s->schedule.n_steps;
-}
-
-bool bn_trainer_is_late(const struct bn_trainer *t)
-{
-    return t->step >= late_from(&t->settings);
-}
-
 /* What the threads of a step share. */
 struct step {
     struct bn_trainer *t;
@@ -232,26 +217,6 @@ static void run_micro_batch(void *arg, unsigned thread, size_t i)
     *ns += bn_clock_ns() - begin;
 }
 
-static void add_times(struct bn_trainer *t, const struct bn_train_times *of_threads)
-{
-    for (unsigned i = 0; i < bn_team_size(t->team); i++) {
-        t->times.forward_ns += of_threads[i].forward_ns;
-        t->times.backward_ns += of_threads[i].backward_ns;
-        t->times.reduce_ns += of_threads[i].reduce_ns;
-    }
-}
-
-/* The losses and gradients of all ranks. */
-static bn_status combine(struct bn_trainer *t, double *losses, uint64_t begin_ns, bn_real **grad,
-                         bn_error *err)
-{
-    if (t->ranks != NULL)
-        return bn_train_ranks_sum(t->ranks, t->tree, losses, t->settings.n_micro, bn_clock_ns() - begin_ns,
-                                  grad, err);
-    *grad = bn_tree_get(t->tree, 1);
-    return BN_OK;
-}
-
 /* The mean loss and the sum of the gradients. */
 static bn_status run_step(struct bn_trainer *t, const struct bn_corpus *corpus, uint64_t first, double *loss,
                           bn_real **grad, bn_error *err)
@@ -266,12 +231,18 @@ static bn_status run_step(struct bn_trainer *t, const struct bn_corpus *corpus, 
     s.ids = bn_alloc(2 * bn_team_size(t->team) * n, sizeof *s.ids);
     s.times = bn_alloc(bn_team_size(t->team), sizeof *s.times);
     bn_status status = s.losses != NULL && s.ids != NULL && s.times != NULL ? BN_OK : bn_nomem(err);
-    if (status == BN_OK) {
-        bn_team_each(t->team, first_micro, end_micro, run_micro_batch, &s);
-        add_times(t, s.times);
+    if (status == BN_OK) bn_team_each(t->team, first_micro, end_micro, run_micro_batch, &s);
+    for (unsigned i = 0; i < bn_team_size(t->team) && status == BN_OK; i++) {
+        t->times.forward_ns += s.times[i].forward_ns;
+        t->times.backward_ns += s.times[i].backward_ns;
+        t->times.reduce_ns += s.times[i].reduce_ns;
     }
     if (atomic_load(&s.failed)) status = bn_nomem(err);
-    if (status == BN_OK) status = combine(t, s.losses, begin, grad, err);
+    if (status == BN_OK && t->ranks != NULL) /* the losses and gradients of all ranks */
+        status = bn_train_ranks_sum(t->ranks, t->tree, s.losses, settings->n_micro, bn_clock_ns() - begin,
+                                    grad, err);
+    else if (status == BN_OK)
+        *grad = bn_tree_get(t->tree, 1);
     double sum = 0;
     for (uint32_t i = 0; i < settings->n_micro && status == BN_OK; i++)
         sum += s.losses[i];
@@ -286,8 +257,9 @@ bn_status bn_trainer_step(struct bn_trainer *t, const struct bn_corpus *main, co
                           bool *finite, bn_error *err)
 {
     const struct bn_train_settings *s = &t->settings;
-    uint32_t first = bn_trainer_is_late(t) ? late_from(s) : 0;
-    const struct bn_corpus *corpus = bn_trainer_is_late(t) && late != NULL ? late : main;
+    uint32_t late_from = s->late < 1 ? (uint32_t)(s->late * s->schedule.n_steps) : s->schedule.n_steps;
+    uint32_t first = t->step >= late_from ? late_from : 0;
+    const struct bn_corpus *corpus = t->step >= late_from && late != NULL ? late : main;
     double loss, factor = 1.0 / (double)bn_train_step_tokens(s);
     bn_real *grad = NULL;
     uint64_t begin = bn_clock_ns();

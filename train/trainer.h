@@ -164,8 +164,6 @@ struct bn_train_memory {
 struct bn_train_memory bn_trainer_memory(const struct bn_trainer *t);
 /* Tokens of one step. */
 uint64_t bn_train_step_tokens(const struct bn_train_settings *s);
-/* Whether the next step uses the late corpus. */
-bool bn_trainer_is_late(const struct bn_trainer *t);
 
 /* One step; appends a point to the curve. When loss or gradient are not finite the weights stay as they were and
  * *finite is false. */

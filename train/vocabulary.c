@@ -273,7 +273,7 @@ const struct bn_merge *bn_learner_merges(const struct bn_learner *l, size_t *n)
     return l->merges;
 }
 
-struct bn_str bn_learner_token(const struct bn_learner *l, uint32_t id)
+static struct bn_str token_of(const struct bn_learner *l, uint32_t id)
 {
     return (struct bn_str){l->tokens.data + l->token_at[id], l->token_at[id + 1] - l->token_at[id]};
 }
@@ -284,14 +284,14 @@ static void put_spelled(struct bn_gguf_writer *w, const struct bn_learner *l, ui
                         bool two)
 {
     struct bn_buf spelled = {.max = 1u << 20};
-    struct bn_str token = bn_learner_token(l, a);
+    struct bn_str token = token_of(l, a);
     bn_alphabet_encode(&spelled, token.ptr, token.len);
     if (two) {
-        token = bn_learner_token(l, b);
+        token = token_of(l, b);
         bn_buf_putc(&spelled, ' ');
         bn_alphabet_encode(&spelled, token.ptr, token.len);
     }
-    bn_gguf_put_element_str(w, bn_buf_text(&spelled), spelled.len);
+    bn_gguf_put_text(&w->kv, bn_buf_text(&spelled), spelled.len);
     w->kv.failed = w->kv.failed || spelled.failed;
     bn_buf_release(&spelled);
 }
@@ -307,7 +307,7 @@ static void put_vocabulary(struct bn_gguf_writer *w, const struct bn_learner *l,
     for (uint32_t i = 0; i < n_learned; i++)
         put_spelled(w, l, i, 0, false);
     for (size_t i = 0; i < n; i++)
-        bn_gguf_put_element_str(w, specials[i], strlen(specials[i]));
+        bn_gguf_put_text(&w->kv, specials[i], strlen(specials[i]));
     bn_gguf_put_array(w, "tokenizer.ggml.token_type", BN_GGUF_I32, n_all);
     for (uint32_t i = 0; i < n_all; i++)
         bn_gguf_put_element_i32(w, i < n_learned ? 1 : 3);

@@ -30,8 +30,6 @@ BN_MUST_CHECK bn_status bn_learner_run(struct bn_learner *l, size_t n, bn_learne
                                        bn_error *err);
 /* What was learned. */
 const struct bn_merge *bn_learner_merges(const struct bn_learner *l, size_t *n);
-/* The bytes of a token below 256 + merges. */
-struct bn_str bn_learner_token(const struct bn_learner *l, uint32_t id);
 
 /* A GGUF file without tensors: the vocabulary, then n special tokens, of which the first begins and ends texts. */
 BN_MUST_CHECK bn_status bn_learner_gguf(struct bn_buf *out, const struct bn_learner *l, const char *name,

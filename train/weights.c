@@ -163,14 +163,6 @@ static bn_real scale_of(const bn_real *w, size_t n)
     return (bn_real)scale;
 }
 
-static void ternarise_groups(struct bn_weights *w, const struct bn_param *p)
-{
-    for (size_t at = p->at; at < p->at + p->rows * p->cols; at += w->group) {
-        bn_real s = scale_of(w->master + at, w->group);
-        bn_op_ternarise(w->ternary + at, w->master + at, s, s, w->group);
-    }
-}
-
 /* Ternary values into tiles: rows are a multiple of those of a tile, cols of the block of I2_S. */
 static void pack(uint8_t *codes, const bn_real *t, size_t rows, size_t cols)
 {
@@ -199,10 +191,11 @@ static void ternarise_param(void *arg, unsigned thread, size_t i)
         memcpy(w->ternary + p->at, w->master + p->at, n * sizeof *w->master);
         return;
     }
-    if (w->group != 0) {
-        ternarise_groups(w, p);
-        return;
+    for (size_t at = p->at; w->group != 0 && at < p->at + n; at += w->group) {
+        bn_real s = scale_of(w->master + at, w->group);
+        bn_op_ternarise(w->ternary + at, w->master + at, s, s, w->group);
     }
+    if (w->group != 0) return;
     w->scale[i] = scale_of(w->master + p->at, n);
     bn_op_ternarise(w->ternary + p->at, w->master + p->at, w->scale[i], 1, n);
     pack(w->codes + p->at / 4, w->ternary + p->at, p->rows, p->cols);

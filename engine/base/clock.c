@@ -118,7 +118,7 @@ int bn_clock_parse(const char *text, int64_t *utc)
     if (strlen(text) != 20) return 0;
     if (sscanf(text, "%4u-%2u-%2uT%2u:%2u:%2uZ%n", &y, &mo, &d, &h, &mi, &s, &n) != 6 || n != 20) return 0;
     if (y < 1970 || mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59 || s > 59) return 0;
-    *utc = days_from_civil(y, mo, d) * 86400 + (int64_t)h * 3600 + mi * 60 + s;
+    *utc = days_from_civil(y, mo, d) * 86400 + (int64_t)h * 3600 + (int64_t)mi * 60 + s;
     char again[21];
     bn_clock_format(*utc, again);
     return strcmp(again, text) == 0;

@@ -119,8 +119,9 @@ bn_status bn_sha256_file(const char *path, char hex[BN_SHA256_HEX], bn_error *er
     hex[0] = '\0';
     BN_TRY(bn_file_map_open(&map, path, false, err));
     bn_sha256_hex(map.data, map.n_bytes, hex);
+    bn_status status = bn_file_map_check(&map, path, err);
     bn_file_map_close(&map);
-    return BN_OK;
+    return status;
 }
 
 void bn_hex(char *hex, const unsigned char *bytes, size_t n)

@@ -46,5 +46,8 @@ char *bn_escape(char *out, size_t room, const char *text, size_t n);
         bn_status bn_try_status = (expr);                 \
         if (bn_try_status != BN_OK) return bn_try_status; \
     } while (0)
+/* Sets a pointer to n new elements (base/mem.h): BN_TRY(BN_NEW(list, n, err)). */
+#define BN_NEW(pointer, n, err) \
+    (((pointer) = bn_alloc((n), sizeof *(pointer))) != NULL ? BN_OK : bn_nomem(err))
 
 #endif

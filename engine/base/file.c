@@ -90,6 +90,15 @@ bool bn_file_map_is_same(const struct bn_file_map *map)
                             is_same_time(st.st_ctim, map->changed) && is_same_time(st.st_mtim, map->written));
 }
 
+bn_status bn_file_map_check(const struct bn_file_map *map, const char *path, bn_error *err)
+{
+    struct stat st;
+    if (!map->mapped || (fstat(map->fd, &st) == 0 && (size_t)st.st_size == map->n_bytes &&
+                         is_same_time(st.st_mtim, map->written)))
+        return BN_OK;
+    return bn_fail_in(err, BN_ERR_IO, path, "the file was changed while it was read");
+}
+
 void bn_file_map_close(struct bn_file_map *map)
 {
     if (map->mapped) {

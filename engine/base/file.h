@@ -24,6 +24,8 @@ void bn_file_map_close(struct bn_file_map *map);
 /* Whether the file is as it was when it was mapped, by its size and times; a copy and an empty map are. Everything that
  * writes to a file sets the time of its change, which only the system's clock gives; so do new modes and names. */
 bool bn_file_map_is_same(const struct bn_file_map *map);
+/* BN_ERR_IO when it was written to meanwhile: a page that the file no longer fills ends in zeros, without SIGBUS. */
+BN_MUST_CHECK bn_status bn_file_map_check(const struct bn_file_map *map, const char *path, bn_error *err);
 /* Gives the pages that lie wholly in these n bytes of the map back to the system; they are read again when
  * they are touched. Nothing for a copy. */
 void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t n);

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-static atomic_uint_fast64_t n_allocations, n_total, n_now, n_peak, n_guard_hits, fail_after;
+static atomic_uint_fast64_t n_allocations, n_total, n_now, n_guard_hits, fail_after;
 static atomic_bool guard_up;
 
 static bool allowed(void)
@@ -31,10 +31,7 @@ static void count(size_t n)
 {
     atomic_fetch_add(&n_allocations, 1);
     atomic_fetch_add(&n_total, n);
-    uint_fast64_t now = atomic_fetch_add(&n_now, n) + n;
-    uint_fast64_t peak = atomic_load(&n_peak);
-    while (now > peak && !atomic_compare_exchange_weak(&n_peak, &peak, now)) {
-    }
+    atomic_fetch_add(&n_now, n);
 }
 
 /* Before each block, and as long as calloc's blocks are aligned, so that bn_alloc's are aligned alike. */
@@ -133,7 +130,7 @@ char *bn_strndup(const char *text, size_t n)
 
 struct bn_mem_stats bn_mem_stats(void)
 {
-    return (struct bn_mem_stats){n_allocations, n_total, n_now, n_peak};
+    return (struct bn_mem_stats){n_allocations, n_total, n_now};
 }
 
 void bn_mem_guard(bool up)

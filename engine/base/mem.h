@@ -57,7 +57,6 @@ struct bn_mem_stats {
     uint64_t allocations; /* calls that gave memory */
     uint64_t bytes_total; /* sum of all sizes ever given */
     uint64_t bytes_now;
-    uint64_t bytes_peak;
 };
 struct bn_mem_stats bn_mem_stats(void);
 

@@ -6,11 +6,7 @@
 
 #include <string.h>
 
-static size_t min3(size_t a, size_t b, size_t c)
-{
-    size_t m = a < b ? a : b;
-    return m < c ? m : c;
-}
+#include "base/mem.h"
 
 size_t bn_edit_distance(const char *a, const char *b)
 {
@@ -24,7 +20,7 @@ size_t bn_edit_distance(const char *a, const char *b)
         line[0] = i;
         for (size_t j = 1; j <= n_b; j++) {
             size_t change = above[j - 1] + (a[i - 1] != b[j - 1]);
-            line[j] = min3(above[j] + 1, line[j - 1] + 1, change);
+            line[j] = bn_min_size(bn_min_size(above[j], line[j - 1]) + 1, change);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && above2[j - 2] + 1 < line[j])
                 line[j] = above2[j - 2] + 1;
         }

@@ -74,19 +74,19 @@ static bool is_allowed(const uint64_t *mask, size_t id)
 
 bool bn_constraint_grant(struct bn_constraint *c, size_t n)
 {
-    uint64_t now = bn_matcher_n_steps(c->matcher), part = bn_matcher_unit(c->matcher) / n;
+    uint64_t now = c->matcher->n_steps, part = bn_matcher_unit(c->matcher) / n;
     c->until = now < c->until ? now + part : c->until + part; /* what is not used is not saved */
     return now < c->until;
 }
 
 uint64_t bn_constraint_cost(const struct bn_constraint *c)
 {
-    return bn_matcher_n_steps(c->matcher) / bn_matcher_unit(c->matcher);
+    return c->matcher->n_steps / bn_matcher_unit(c->matcher);
 }
 
 bn_status bn_constraint_status(const struct bn_constraint *c)
 {
-    return bn_matcher_status(c->matcher);
+    return c->matcher->status;
 }
 
 /* The best token that is allowed, if it is among the first few that are known, and this takes few steps. */
@@ -95,10 +95,10 @@ static int32_t best_of_first(struct bn_constraint *c, const float *logits, size_
     static const size_t STEPS[] = {1, BN_CHAIN_TOP};
     bn_candidate top[BN_CHAIN_TOP];
     size_t done = 0;
-    uint64_t most = bn_matcher_n_steps(c->matcher) + bn_matcher_unit(c->matcher);
+    uint64_t most = c->matcher->n_steps + bn_matcher_unit(c->matcher);
     for (size_t k = 0; k < BN_ARRAY_LEN(STEPS); k++) {
         size_t n = bn_best_logits(logits, c->n_vocab, top, bn_min_size(STEPS[k], n_best));
-        for (; done < n && bn_matcher_n_steps(c->matcher) < most; done++)
+        for (; done < n && c->matcher->n_steps < most; done++)
             if (top[done].logit > -INFINITY && bn_matcher_allows(c->matcher, top[done].id))
                 return top[done].id;
     }

@@ -247,11 +247,6 @@ bn_batch_part bn_generator_next(struct bn_generator *g, size_t n, size_t most_dr
                                            : BN_LOGITS_LAST};
 }
 
-void bn_generator_join(struct bn_generator *g, size_t n)
-{
-    if (n > g->gen->n_together) g->gen->n_together = (uint32_t)n;
-}
-
 /* The members of a struct of 64-bit counters, less what they were. */
 static void subtract(void *out, const void *now, const void *then, size_t n_bytes)
 {
@@ -313,7 +308,7 @@ void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const 
                        const float *hidden)
 {
     const bn_hparams *hp = bn_model_hparams(g->session->model);
-    bn_eval_timing timing = bn_session_timing(g->session);
+    bn_eval_timing timing = g->session->timing;
     size_t n_rows = part->which == BN_LOGITS_ALL ? part->n_tokens : logits != NULL, row = 0;
     bool is_prompt = g->gen->n_ids == 0, go_on = true, right = true;
     g->n_evaluated += part->n_tokens - n_rows;
@@ -377,6 +372,7 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
         return bn_nomem(err);
     memcpy(g->history, gen->prompt, gen->n_prompt * sizeof *g->history);
     g->n_history = gen->n_prompt;
+    gen->sampling.n_prompt = gen->n_prompt;
     BN_TRY(bn_sampler_open(&g->sampler, &gen->sampling, n_vocab, err));
     BN_TRY(bn_constraint_open(&g->constraint, gen, g->session, g->tok, err));
     if (g->constraint != NULL) g->kept = bn_alloc(n_vocab + g->session->model->hp.n_embd, sizeof *g->kept);
@@ -401,19 +397,15 @@ static bn_status prepare(struct bn_generator *g, bn_error *err)
     return BN_OK;
 }
 
-static bool ends_with(const bn_sequence *sequence, const int32_t *tokens, size_t n)
-{
-    return n <= sequence->position &&
-           memcmp(sequence->tokens + sequence->position - n, tokens, n * sizeof *tokens) == 0;
-}
-
 static bn_status check_request(const bn_generation *gen, const bn_sequence *sequence, bn_error *err)
 {
     if (gen->n_prompt == 0) {
         return bn_hint(bn_fail(err, BN_ERR_ARG, "the prompt has no tokens"), err,
                        "give some text, or a model whose file asks for a begin-of-sequence token");
     }
-    if (gen->n_cached >= gen->n_prompt || !ends_with(sequence, gen->prompt, gen->n_cached))
+    size_t n = gen->n_cached;
+    if (n >= gen->n_prompt || n > sequence->position ||
+        memcmp(sequence->tokens + sequence->position - n, gen->prompt, n * sizeof *gen->prompt) != 0)
         return bn_fail(err, BN_ERR_ARG, "the timeline does not end with the first %zu of %zu prompt tokens",
                        gen->n_cached, gen->n_prompt);
     if (gen->n_ctx != 0 && gen->n_prompt - gen->n_cached + sequence->position > gen->n_ctx)

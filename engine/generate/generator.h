@@ -22,8 +22,6 @@ void bn_generator_close(struct bn_generator *g);
 /* Before a pass: n generations with a grammar share the time for it. Goes on with a choice that waits. */
 void bn_generator_prepare(struct bn_generator *g, size_t n);
 
-/* It takes part in a pass with n generations. */
-void bn_generator_join(struct bn_generator *g, size_t n);
 /* The next tokens, at most n of them. The logits of the last one are wanted when it is the last that is pending; those
  * of all when the others are drafted ones, of which it takes most_drafts at most. */
 bn_batch_part bn_generator_next(struct bn_generator *g, size_t n, size_t most_drafts);

@@ -43,6 +43,8 @@ static const struct {
     AT(FLAG, want_logprobs),
     AT(U32, n_top),
     AT(U32, draft.most),
+    AT(FLOAT, sampling.presence_penalty),
+    AT(FLOAT, sampling.frequency_penalty),
 #undef AT
 };
 
@@ -83,7 +85,8 @@ bn_status bn_query_set(bn_query *r, bn_setting setting, double value, bn_error *
     if ((unsigned)setting >= sizeof SETTINGS / sizeof SETTINGS[0])
         return bn_fail(err, BN_ERR_ARG, "a query has no setting %u", (unsigned)setting);
     const enum kind kind = SETTINGS[setting].kind;
-    if (!(value >= 0 && value <= MOST[kind]) || (kind != FLOAT && value != floor(value)))
+    const double least = kind == FLOAT ? -MOST[FLOAT] : 0; /* the sampler knows the ranges of its numbers */
+    if (!(value >= least && value <= MOST[kind]) || (kind != FLOAT && value != floor(value)))
         return bn_fail(err, BN_ERR_ARG, "setting %u cannot be %g", (unsigned)setting, value);
     char *at = (char *)&r->gen + SETTINGS[setting].at;
     if (kind == FLOAT) memcpy(at, &(float){(float)value}, sizeof(float));
@@ -113,6 +116,12 @@ bn_status bn_query_add_stop_id(bn_query *r, int32_t id, bn_error *err)
     ids[r->gen.n_stop_ids++] = id;
     r->gen.stop_ids = r->stop_ids = ids;
     return BN_OK;
+}
+
+void bn_query_set_bias(bn_query *r, const bn_candidate *bias, size_t n)
+{
+    r->gen.sampling.bias = bias;
+    r->gen.sampling.n_bias = n;
 }
 
 void bn_query_set_grammar(bn_query *r, const bn_grammar *grammar)

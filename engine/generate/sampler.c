@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Choosing the next token. Order: repetition penalty (Keskar et al., CTRL, 2019), temperature, top-k, top-p
- * (Holtzman et al., 2020) over what top-k left, min-p relative to the best. All integers and the engine's own
- * exp: the same seed gives the same tokens on every machine. Greedy means argmax, nothing else.
+ * Choosing the next token. Order: biases, repetition penalty (Keskar et al., CTRL, 2019), OpenAI's presence and frequency
+ * penalties, temperature, top-k, top-p (Holtzman et al., 2020) over what top-k left, min-p relative to the best. All
+ * integers and the engine's own exp: the same seed gives the same tokens on every machine. Greedy means argmax, of the
+ * logits that biases and OpenAI's penalties have changed, nothing else.
  */
 #include <math.h>
 #include <string.h>
@@ -20,10 +21,39 @@ struct bn_sampler {
     float *scaled;      /* n_vocab: penalised, over the temperature */
     float *weight;      /* n_vocab: exp(scaled - best) */
     bn_candidate *heap; /* n_vocab */
+    uint32_t *count;    /* n_vocab zeros between choices; only one when no penalty counts */
 };
 
-static bn_status check_options(const bn_sampler_options *o, bn_error *err)
+/* Whether logits change also when the choice is greedy. */
+static bool changes(const bn_sampler_options *o)
 {
+    return o->presence_penalty != 0.0f || o->frequency_penalty != 0.0f || o->n_bias > 0;
+}
+
+bn_status bn_sampler_check(const bn_sampler_options *o, size_t n_vocab, bn_error *err)
+{
+    if (!(fabsf(o->presence_penalty) <= 2.0f))
+        return bn_fail(err, BN_ERR_ARG, "presence_penalty %g is not in -2..2", (double)o->presence_penalty);
+    if (!(fabsf(o->frequency_penalty) <= 2.0f))
+        return bn_fail(err, BN_ERR_ARG, "frequency_penalty %g is not in -2..2", (double)o->frequency_penalty);
+    if (o->n_bias > 1024)
+        return bn_fail(err, BN_ERR_ARG, "logit_bias has %zu tokens, at most 1024", o->n_bias);
+    for (size_t i = 0; i < o->n_bias; i++) {
+        const bn_candidate *b = &o->bias[i];
+        if (b->id < 0 || (size_t)b->id >= n_vocab)
+            return bn_fail(err, BN_ERR_ARG, "logit_bias has token %d, outside the vocabulary", (int)b->id);
+        if (!(fabsf(b->logit) <= 100.0f))
+            return bn_fail(err, BN_ERR_ARG, "logit_bias has %g, not in -100..100", (double)b->logit);
+        for (size_t k = 0; k < i; k++)
+            if (o->bias[k].id == b->id)
+                return bn_fail(err, BN_ERR_ARG, "logit_bias has token %d twice", (int)b->id);
+    }
+    return BN_OK;
+}
+
+static bn_status check_options(const bn_sampler_options *o, size_t n_vocab, bn_error *err)
+{
+    BN_TRY(bn_sampler_check(o, n_vocab, err));
     if (!(o->temperature >= 0.0f && o->temperature <= 100.0f))
         return bn_fail(err, BN_ERR_ARG, "temperature %g is not in 0..100", (double)o->temperature);
     if (o->temperature == 0.0f) return BN_OK;
@@ -41,18 +71,20 @@ bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *given, siz
     bn_sampler_options known = BN_SAMPLER_OPTIONS_INIT, *options = &known;
     *out = NULL;
     BN_TRY(bn_take_options(options, sizeof known, given, err));
-    BN_TRY(check_options(options, err));
+    BN_TRY(check_options(options, n_vocab, err));
     struct bn_sampler *s = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
     s->options = *options;
     s->n_vocab = n_vocab;
     s->state = options->seed;
     bn_status status = bn_isa_kernels(&s->kernels, err);
-    if (status == BN_OK && options->temperature > 0.0f) {
+    if (status == BN_OK && (options->temperature > 0.0f || changes(options))) {
         s->scaled = bn_alloc(n_vocab, sizeof *s->scaled);
         s->weight = bn_alloc(n_vocab, sizeof *s->weight);
         s->heap = bn_alloc(n_vocab, sizeof *s->heap);
-        if (s->scaled == NULL || s->weight == NULL || s->heap == NULL) status = bn_nomem(err);
+        s->count = bn_alloc(changes(options) ? n_vocab : 1, sizeof *s->count);
+        if (s->scaled == NULL || s->weight == NULL || s->heap == NULL || s->count == NULL)
+            status = bn_nomem(err);
     }
     if (status != BN_OK) {
         bn_sampler_close(s);
@@ -68,6 +100,7 @@ void bn_sampler_close(bn_sampler *s)
     bn_free(s->scaled);
     bn_free(s->weight);
     bn_free(s->heap);
+    bn_free(s->count);
     bn_free(s);
 }
 
@@ -95,6 +128,21 @@ static void penalise(struct bn_sampler *s, const int32_t *recent, size_t n_recen
         if (seen) continue;
         float *x = &s->scaled[recent[i]];
         *x = *x > 0.0f ? *x / penalty : *x * penalty;
+    }
+}
+
+/* From the history alone, so that drafts that were wrong leave nothing behind. */
+static void penalise_generated(struct bn_sampler *s, const int32_t *recent, size_t n_recent)
+{
+    const bn_sampler_options *o = &s->options;
+    if (o->presence_penalty == 0.0f && o->frequency_penalty == 0.0f) return;
+    for (size_t i = o->n_prompt; i < n_recent; i++)
+        if ((size_t)recent[i] < s->n_vocab) s->count[recent[i]]++;
+    for (size_t i = o->n_prompt; i < n_recent; i++) {
+        if ((size_t)recent[i] >= s->n_vocab || s->count[recent[i]] == 0) continue;
+        s->scaled[recent[i]] -= o->presence_penalty;
+        s->scaled[recent[i]] -= o->frequency_penalty * (float)s->count[recent[i]];
+        s->count[recent[i]] = 0;
     }
 }
 
@@ -183,6 +231,7 @@ size_t bn_sampler_reach(const bn_sampler *s)
 {
     const bn_sampler_options *o = &s->options;
     size_t window = o->repeat_last != 0 ? o->repeat_last : 64;
+    if (changes(o)) return SIZE_MAX; /* any token may become the best */
     if (o->temperature <= 0.0f) return 1;
     if (o->top_k == 0) return SIZE_MAX;
     return o->top_k + (o->repeat_penalty != 1.0f ? window : 0);
@@ -191,9 +240,14 @@ size_t bn_sampler_reach(const bn_sampler *s)
 int32_t bn_sampler_next(bn_sampler *s, const float *logits, const int32_t *recent, size_t n_recent)
 {
     const bn_sampler_options *o = &s->options;
-    if (o->temperature <= 0.0f) return (int32_t)bn_argmax(logits, s->n_vocab);
+    bool greedy = o->temperature <= 0.0f;
+    if (greedy && !changes(o)) return (int32_t)bn_argmax(logits, s->n_vocab);
     memcpy(s->scaled, logits, s->n_vocab * sizeof *logits);
-    penalise(s, recent, n_recent);
+    for (size_t i = 0; i < o->n_bias; i++)
+        s->scaled[o->bias[i].id] += o->bias[i].logit;
+    if (!greedy) penalise(s, recent, n_recent);
+    penalise_generated(s, recent, n_recent);
+    if (greedy) return (int32_t)bn_argmax(s->scaled, s->n_vocab);
     for (size_t i = 0; i < s->n_vocab; i++)
         s->scaled[i] /= o->temperature;
     float best = s->scaled[bn_argmax(s->scaled, s->n_vocab)];

@@ -198,8 +198,10 @@ static bn_status evaluate(struct bn_scheduler *sched, const struct shares *share
     bn_embedding *embedding = shares->n_embed > 0 ? sched->embedding : NULL;
     size_t n_best = 0;
     for (size_t i = 0; i < sched->n_parts; i++) {
-        bn_generator_join(sched->running[i], sched->n_parts + (embedding != NULL));
-        size_t wanted = sched->running[i]->n_best;
+        struct bn_generator *g = sched->running[i];
+        uint32_t n_together = (uint32_t)sched->n_parts + (embedding != NULL);
+        if (n_together > g->gen->n_together) g->gen->n_together = n_together;
+        size_t wanted = g->n_best;
         if (wanted > n_best) n_best = wanted;
     }
     /* Processor time: other programs do not lengthen it. */

@@ -137,9 +137,8 @@ void bn_gguf_put_bool(struct bn_gguf_writer *w, const char *key, bool value);
 void bn_gguf_put_str(struct bn_gguf_writer *w, const char *key, const char *value, size_t n_bytes);
 /* Starts an array; then n elements follow by bn_buf_append(&w->kv, ...) or the functions after this one. */
 void bn_gguf_put_array(struct bn_gguf_writer *w, const char *key, enum bn_gguf_type element, uint64_t n);
-/* A string as files have it: its length and its bytes. */
+/* A string as files have it: its length and its bytes; an element of an array in &w->kv. */
 void bn_gguf_put_text(struct bn_buf *buf, const char *text, size_t n);
-void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t n_bytes);
 void bn_gguf_put_element_i32(struct bn_gguf_writer *w, int32_t value);
 void bn_gguf_put_element_f32(struct bn_gguf_writer *w, float value);
 /* Declares the next tensor. A shape or type that bn_type_bytes refuses makes bn_gguf_write_head fail. */

@@ -29,20 +29,11 @@ static bool is_html(const struct bn_str *c)
     return false;
 }
 
-/* The first 8 bytes, little endian. */
-static uint64_t header_bytes(const struct bn_str *c)
-{
-    uint64_t n = 0;
-    for (size_t i = 8; i-- > 0;)
-        n = n << 8 | (unsigned char)c->ptr[i];
-    return n;
-}
-
 /* The length of a JSON header in 8 bytes, then the header. */
 static bool is_safetensors(const struct bn_str *c)
 {
-    return c->len > 10 && header_bytes(c) >= 2 && header_bytes(c) <= 100000000 && c->ptr[8] == '{' &&
-           (c->ptr[9] == '"' || c->ptr[9] == '}');
+    uint64_t n = c->len > 10 ? bn_gguf_number((const unsigned char *)c->ptr, 8) : 0;
+    return n >= 2 && n <= 100000000 && c->ptr[8] == '{' && (c->ptr[9] == '"' || c->ptr[9] == '}');
 }
 
 bn_status bn_gguf_fail_kind(const void *data, uint64_t n_bytes, bn_error *err)

@@ -63,11 +63,6 @@ void bn_gguf_put_array(struct bn_gguf_writer *w, const char *key, enum bn_gguf_t
     put_le(&w->kv, n, 8);
 }
 
-void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t n_bytes)
-{
-    bn_gguf_put_text(&w->kv, value, n_bytes);
-}
-
 void bn_gguf_put_element_i32(struct bn_gguf_writer *w, int32_t value)
 {
     put_le(&w->kv, (uint32_t)value, 4);

@@ -14,8 +14,8 @@
 #include "base/buf.h"
 #include "base/digest.h"
 
-#define BN_GRAMMAR_MAX_BYTES (256u << 10) /* of a text that a user gives */
-#define BN_GRAMMAR_MAX_GBNF (4u << 20)    /* of the translation of a schema */
+#define BN_GRAMMAR_MAX_BYTES (256u << 10) /* of a schema that a user gives */
+#define BN_GRAMMAR_MAX_GBNF (4u << 20)    /* of GBNF, which may be the translation of schemas */
 #define BN_GRAMMAR_MAX_NODES (1u << 19)
 #define BN_GRAMMAR_MAX_RULES (1u << 16)
 #define BN_GRAMMAR_MAX_SETS (1u << 14)

@@ -198,11 +198,6 @@ const uint64_t *bn_matcher_mask(struct bn_matcher *m, uint64_t until)
     return m->status == BN_OK ? m->masks + (m->states[state].mask - 1) * m->mask_words : NULL;
 }
 
-uint64_t bn_matcher_n_steps(const struct bn_matcher *m)
-{
-    return m->n_steps;
-}
-
 bool bn_matcher_accepts(const struct bn_matcher *m)
 {
     return m->status == BN_OK && m->states[m->now].accepts;
@@ -211,11 +206,6 @@ bool bn_matcher_accepts(const struct bn_matcher *m)
 bool bn_matcher_is_complete(const struct bn_matcher *m)
 {
     return bn_matcher_accepts(m) && m->states[m->now].n == 0;
-}
-
-bn_status bn_matcher_status(const struct bn_matcher *m)
-{
-    return m->status;
 }
 
 static bn_status start(struct bn_matcher *m, bn_error *err)

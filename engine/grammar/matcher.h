@@ -33,8 +33,6 @@ bool bn_matcher_allows(struct bn_matcher *m, int32_t id);
 /* A bit for each token that may come next, until the next call of bn_matcher_take. NULL: it has failed, or has made
  * `until` steps since it was opened; then the next call goes on. */
 const uint64_t *bn_matcher_mask(struct bn_matcher *m, uint64_t until);
-/* The steps that it has made: places that were visited, and parts of the tree of tokens. */
-uint64_t bn_matcher_n_steps(const struct bn_matcher *m);
 /* The steps that count as one token of work: 4096, and one for each bit of a mask. A matcher may make 256 times as many,
  * and 4 times as many for each token that it takes. */
 uint64_t bn_matcher_unit(const struct bn_matcher *m);
@@ -45,8 +43,6 @@ bool bn_matcher_take_bytes(struct bn_matcher *m, const char *bytes, size_t n);
 /* The text matches the grammar; and nothing can follow it. */
 bool bn_matcher_accepts(const struct bn_matcher *m);
 bool bn_matcher_is_complete(const struct bn_matcher *m);
-/* BN_OK; BN_ERR_LIMIT or BN_ERR_NOMEM: it has failed. */
-bn_status bn_matcher_status(const struct bn_matcher *m);
 
 /* ---- states: states.c ---- */
 
@@ -129,8 +125,9 @@ struct bn_matcher {
 
     uint64_t most_merged; /* steps after which places are followed alone */
 
-    uint64_t n_steps, most_steps, n_moves;
-    bn_status status; /* BN_OK, or why it has failed */
+    uint64_t n_steps; /* that it has made: places that were visited, and parts of the tree of tokens */
+    uint64_t most_steps, n_moves;
+    bn_status status; /* BN_OK, or why it has failed: BN_ERR_LIMIT, BN_ERR_NOMEM */
 };
 
 /* Begins a state: the places that are visited, and those that follow without a byte. */

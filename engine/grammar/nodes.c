@@ -194,9 +194,10 @@ bn_status bn_grammar_open(bn_grammar **out, enum bn_grammar_kind kind, const cha
                           bn_error *err)
 {
     *out = NULL;
-    if (n_bytes > BN_GRAMMAR_MAX_BYTES)
-        return bn_fail(err, BN_ERR_LIMIT, "a grammar of %zu bytes is too long, at most %u are allowed",
-                       n_bytes, BN_GRAMMAR_MAX_BYTES);
+    size_t most = kind == BN_GRAMMAR_GBNF ? BN_GRAMMAR_MAX_GBNF : BN_GRAMMAR_MAX_BYTES;
+    if (n_bytes > most)
+        return bn_fail(err, BN_ERR_LIMIT, "a grammar of %zu bytes is too long, at most %zu are allowed",
+                       n_bytes, most);
     bn_grammar *g = bn_alloc(1, sizeof *g);
     if (g == NULL) return bn_nomem(err);
     g->kind = kind;

@@ -316,30 +316,47 @@ bn_status bn_schema_put_rule(struct bn_schema *s, const bn_json *schema, struct 
     return put_named(s, name, schema);
 }
 
-static bn_status put_root(struct bn_schema *s)
+void bn_schema_begin(struct bn_schema *s, struct bn_buf *out, bn_error *err)
+{
+    *s = (struct bn_schema){.out = out, .err = err};
+    bn_buf_puts(out, BASE);
+    put_any(out);
+}
+
+void bn_schema_set_root(struct bn_schema *s, const bn_json *root)
+{
+    s->root = root;
+    s->n_place = (size_t)snprintf(s->place, sizeof s->place, "#");
+}
+
+bn_status bn_schema_put_refs(struct bn_schema *s)
 {
     char name[24];
-    BN_TRY(put_named(s, "root", s->root));
-    for (size_t i = 0; i < s->n_refs; i++) {
-        snprintf(s->place, sizeof s->place, "%s", s->ref_places[i]);
+    for (; s->n_done < s->n_refs; s->n_done++) {
+        snprintf(s->place, sizeof s->place, "%s", s->ref_places[s->n_done]);
         s->n_place = strlen(s->place);
-        snprintf(name, sizeof name, "r%zu", i);
-        BN_TRY(put_named(s, name, s->refs[i]));
+        snprintf(name, sizeof name, "r%zu", s->n_done);
+        BN_TRY(put_named(s, name, s->refs[s->n_done]));
     }
     return BN_OK;
+}
+
+void bn_schema_release(struct bn_schema *s)
+{
+    bn_free(s->refs);
+    bn_free(s->ref_places);
 }
 
 bn_status bn_schema_translate(const char *schema, size_t n_bytes, struct bn_buf *out, bn_error *err)
 {
     bn_json *root = NULL;
-    struct bn_schema s = {.out = out, .err = err, .place = "#", .n_place = 1};
+    struct bn_schema s;
     BN_TRY(bn_json_parse(&root, schema, n_bytes, err));
-    s.root = root;
-    bn_buf_puts(out, BASE);
-    put_any(out);
-    bn_status status = put_root(&s);
+    bn_schema_begin(&s, out, err);
+    bn_schema_set_root(&s, root);
+    bn_status status = put_named(&s, "root", root);
+    if (status == BN_OK) status = bn_schema_put_refs(&s);
     bn_json_free(root);
-    bn_free(s.refs);
-    bn_free(s.ref_places);
+    bn_schema_release(&s);
     return status;
 }

@@ -34,15 +34,21 @@ enum {
 
 struct bn_schema {
     const bn_json *root;
-    struct bn_buf *out;     /* rules that are complete */
-    const bn_json **refs;   /* schemas that are rules r0, r1, ... */
-    char (*ref_places)[64]; /* where they are, for messages */
-    size_t n_refs, refs_room, places_room;
-    uint32_t n_rules, n_steps; /* comparisons for oneOf */
-    char place[128];           /* where the part that is translated is, as a pointer */
+    struct bn_buf *out;                            /* rules that are complete */
+    const bn_json **refs;                          /* schemas that are rules r0, r1, ... */
+    char (*ref_places)[64];                        /* where they are, for messages */
+    size_t n_refs, refs_room, places_room, n_done; /* the rules of n_done of them are written */
+    uint32_t n_rules, n_steps;                     /* comparisons for oneOf */
+    char place[128];                               /* where the part that is translated is, as a pointer */
     size_t n_place;
     bn_error *err;
 };
+
+/* Several schemas in one grammar: what all share; then for each one, its root, rules, and what it refers to; the end. */
+void bn_schema_begin(struct bn_schema *s, struct bn_buf *out, bn_error *err);
+void bn_schema_set_root(struct bn_schema *s, const bn_json *root);
+BN_MUST_CHECK bn_status bn_schema_put_refs(struct bn_schema *s);
+void bn_schema_release(struct bn_schema *s);
 
 /* Goes one member deeper; returns the mark that bn_schema_leave takes. */
 size_t bn_schema_enter(struct bn_schema *s, const char *member);
@@ -84,5 +90,14 @@ BN_MUST_CHECK bn_status bn_schema_put_ref(struct bn_schema *s, const bn_json *re
 BN_MUST_CHECK bn_status bn_schema_find(struct bn_schema *s, const bn_json *ref, const bn_json **out);
 /* The same for a schema that is a reference, as far as it goes on; else itself. */
 BN_MUST_CHECK bn_status bn_schema_follow(struct bn_schema *s, const bn_json *schema, const bn_json **out);
+
+/* ---- functions of conversations: chat.c ---- */
+
+/* How a parameter that stands alone is written: any text, as it is; one of several texts, as it is; JSON. */
+enum bn_chat_value { BN_VALUE_RAW, BN_VALUE_CHOICE, BN_VALUE_JSON };
+/* Of a member of the parameters, which may be NULL. */
+enum bn_chat_value bn_chat_value(const bn_json *parameters, const char *name);
+/* The schema of a function's parameters; NULL when it has none, or there is no such function. */
+const bn_json *bn_chat_parameters(const bn_json *tools, const char *name);
 
 #endif

@@ -45,14 +45,6 @@ static void pool(struct bn_embedding *e, const float *rows, size_t first, size_t
     }
 }
 
-static void finish(struct bn_embedding *e)
-{
-    if (e->kind == BN_POOLING_NONE) return;
-    for (size_t i = 0; e->kind == BN_POOLING_MEAN && i < e->n_embd; i++)
-        e->sum[i] /= (double)e->n_tokens;
-    put_vector(e->out, e->sum, e->n_embd, e->as_is);
-}
-
 /* Tokens of the batch in flight before the first whose hidden state is wanted. */
 static size_t first_wanted(const struct bn_embedding *e)
 {
@@ -79,7 +71,10 @@ void bn_embedding_take(bn_embedding *e)
     pool(e, s->hidden + (s->run.n_wanted - n) * e->n_embd, e->n_done + first, n);
     e->n_done += e->n_joined;
     e->n_joined = 0;
-    if (bn_embedding_is_done(e)) finish(e);
+    if (!bn_embedding_is_done(e) || e->kind == BN_POOLING_NONE) return;
+    for (size_t i = 0; e->kind == BN_POOLING_MEAN && i < e->n_embd; i++)
+        e->sum[i] /= (double)e->n_tokens;
+    put_vector(e->out, e->sum, e->n_embd, e->as_is);
 }
 
 bool bn_embedding_is_done(const bn_embedding *e)

@@ -64,7 +64,8 @@ uint32_t bn_sequence_known(const bn_sequence *sequence, uint32_t n_tokens)
 {
     if (n_tokens >= sequence->position) return sequence->position;
     if (!bn_sequence_is_recurrent(sequence)) return n_tokens;
-    const struct bn_snapshot *s = bn_snapshots_find(&sequence->session->snapshots, sequence, n_tokens);
+    const struct bn_snapshot *s =
+        bn_snapshots_find(&sequence->session->snapshots, sequence, BN_LONGEST, n_tokens);
     return s != NULL ? s->n_tokens : 0;
 }
 
@@ -76,9 +77,9 @@ static const float *known_state(const struct bn_sequence *sequence, uint32_t n_t
         fetch_state(sequence);
         return sequence->state;
     }
-    struct bn_snapshot *s = bn_snapshots_find(pool, sequence, n_tokens);
+    struct bn_snapshot *s = bn_snapshots_find(pool, sequence, BN_LONGEST, n_tokens);
     if (s == NULL) return NULL;
-    bn_snapshots_touch(pool, s);
+    s->last_use = ++pool->clock;
     return s->state;
 }
 
@@ -105,7 +106,7 @@ void bn_sequence_mark(bn_sequence *sequence, uint32_t n_tokens)
     size_t n = sequence->n_marks, at = 0;
     if (pool->n == 0 || n_tokens < sequence->position || n_tokens == 0) return;
     if (n_tokens == sequence->position) {
-        struct bn_snapshot *s = bn_snapshots_find(pool, sequence, n_tokens);
+        struct bn_snapshot *s = bn_snapshots_find(pool, sequence, BN_LONGEST, n_tokens);
         if (s != NULL && s->n_tokens == n_tokens) return;
         s = bn_snapshots_reserve(pool, n_tokens);
         fetch_state(sequence);
@@ -162,8 +163,10 @@ void bn_sequence_end_pass(struct bn_sequence *sequence, uint32_t n)
 void bn_sequence_fail_pass(struct bn_sequence *sequence, uint32_t n)
 {
     (void)n;
-    for (size_t i = 0; i < sequence->n_taken; i++)
-        bn_snapshots_drop(sequence->taken[i]);
+    for (size_t i = 0; i < sequence->n_taken; i++) {
+        sequence->taken[i]->is_reserved = false;
+        sequence->taken[i]->lineage = 0;
+    }
     sequence->n_taken = 0;
     if (sequence->trial != NULL && sequence->place.n > 0) bn_device_restore_state(sequence);
     if (!bn_sequence_is_recurrent(sequence) || sequence->trial != NULL) return;

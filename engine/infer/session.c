@@ -199,19 +199,13 @@ static uint32_t choose(uint32_t wanted, uint32_t fallback, uint32_t most)
     return n < most ? n : most;
 }
 
-/* More threads than cores only wait for each other. */
-static uint32_t choose_threads(const bn_session_options *options)
-{
-    uint32_t cores = bn_team_cores();
-    return choose(options->n_threads, cores, options->exact_threads ? MAX_THREADS : cores);
-}
-
 static void choose_sizes(struct bn_session *s, const bn_model *model, const bn_session_options *options)
 {
+    uint32_t cores = bn_team_cores(); /* more threads only wait for each other */
     s->model = model;
     s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);
     s->n_batch = choose(options->n_batch, choose(s->n_ctx, 1, DEFAULT_BATCH), MAX_BATCH);
-    s->n_threads = choose_threads(options);
+    s->n_threads = choose(options->n_threads, cores, options->exact_threads ? MAX_THREADS : cores);
     s->snapshot_bytes = options->snapshot_bytes;
 }
 
@@ -429,11 +423,6 @@ const float *bn_session_hidden(const bn_session *s)
 const float *bn_session_hidden_row(const bn_session *s, size_t i)
 {
     return i < s->n_hidden ? s->hidden + i * s->model->hp.n_embd : NULL;
-}
-
-bn_eval_timing bn_session_timing(const bn_session *s)
-{
-    return s->timing;
 }
 
 void bn_session_set_trace(bn_session *s, bn_trace_fn fn, void *user)

@@ -48,21 +48,15 @@ void bn_snapshots_close(struct bn_snapshots *pool);
 uint64_t bn_snapshots_plan(uint64_t bytes, size_t n_state, uint32_t n_ctx);
 uint64_t bn_snapshots_bytes(const struct bn_snapshots *pool);
 
-/* The shortest snapshot of more than `after` tokens, and of at most n_tokens, that is of the sequence; NULL: there is none. */
-struct bn_snapshot *bn_snapshots_next(const struct bn_snapshots *pool, const struct bn_sequence *sequence,
-                                      uint32_t after, uint32_t n_tokens);
-/* The longest snapshot of at most n_tokens of the sequence; NULL: there is none. */
+#define BN_LONGEST UINT32_MAX
+/* The shortest snapshot of the sequence of more than `after` tokens, or its longest one; of at most n_tokens. NULL: none. */
 struct bn_snapshot *bn_snapshots_find(const struct bn_snapshots *pool, const struct bn_sequence *sequence,
-                                      uint32_t n_tokens);
-/* It was used just now. */
-void bn_snapshots_touch(struct bn_snapshots *pool, struct bn_snapshot *snapshot);
+                                      uint32_t after, uint32_t n_tokens);
 /* Reserves one for the state after n_tokens, which the caller writes; NULL: all are reserved. */
 struct bn_snapshot *bn_snapshots_reserve(struct bn_snapshots *pool, uint32_t n_tokens);
 /* The state was written, and the sequence has the tokens. */
 void bn_snapshots_fill(struct bn_snapshots *pool, struct bn_snapshot *snapshot,
                        const struct bn_sequence *sequence);
-/* It was not. */
-void bn_snapshots_drop(struct bn_snapshot *snapshot);
 
 /* ---- sequences and sessions ---- */
 

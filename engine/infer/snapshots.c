@@ -60,34 +60,16 @@ static bool begins(const struct bn_snapshot *s, uint64_t lineage, const int32_t 
 }
 
 struct bn_snapshot *bn_snapshots_find(const struct bn_snapshots *pool, const struct bn_sequence *sequence,
-                                      uint32_t n_tokens)
-{
-    struct bn_snapshot *best = NULL;
-    for (size_t i = 0; i < pool->n; i++) {
-        struct bn_snapshot *s = &pool->list[i];
-        if ((best == NULL || s->n_tokens > best->n_tokens) &&
-            begins(s, sequence->lineage, sequence->tokens, n_tokens))
-            best = s;
-    }
-    return best;
-}
-
-struct bn_snapshot *bn_snapshots_next(const struct bn_snapshots *pool, const struct bn_sequence *sequence,
                                       uint32_t after, uint32_t n_tokens)
 {
     struct bn_snapshot *best = NULL;
     for (size_t i = 0; i < pool->n; i++) {
         struct bn_snapshot *s = &pool->list[i];
-        if (s->n_tokens > after && (best == NULL || s->n_tokens < best->n_tokens) &&
-            begins(s, sequence->lineage, sequence->tokens, n_tokens))
-            best = s;
+        bool longest = after == BN_LONGEST, wanted = longest || s->n_tokens > after;
+        if (best != NULL) wanted &= longest ? s->n_tokens > best->n_tokens : s->n_tokens < best->n_tokens;
+        if (wanted && begins(s, sequence->lineage, sequence->tokens, n_tokens)) best = s;
     }
     return best;
-}
-
-void bn_snapshots_touch(struct bn_snapshots *pool, struct bn_snapshot *snapshot)
-{
-    snapshot->last_use = ++pool->clock;
 }
 
 /* Tokens that would be evaluated again without this one: those after the snapshot before it. */
@@ -129,16 +111,10 @@ struct bn_snapshot *bn_snapshots_reserve(struct bn_snapshots *pool, uint32_t n_t
 void bn_snapshots_fill(struct bn_snapshots *pool, struct bn_snapshot *snapshot,
                        const struct bn_sequence *sequence)
 {
-    struct bn_snapshot *same = bn_snapshots_find(pool, sequence, snapshot->n_tokens);
+    struct bn_snapshot *same = bn_snapshots_find(pool, sequence, BN_LONGEST, snapshot->n_tokens);
     if (same != NULL && same->n_tokens == snapshot->n_tokens) same->lineage = 0;
     memcpy(snapshot->tokens, sequence->tokens, snapshot->n_tokens * sizeof *snapshot->tokens);
     snapshot->lineage = sequence->lineage;
     snapshot->is_reserved = false;
-    bn_snapshots_touch(pool, snapshot);
-}
-
-void bn_snapshots_drop(struct bn_snapshot *snapshot)
-{
-    snapshot->is_reserved = false;
-    snapshot->lineage = 0;
+    snapshot->last_use = ++pool->clock;
 }

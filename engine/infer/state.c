@@ -129,7 +129,7 @@ static size_t collect(const struct bn_session *s, const struct bn_state_header *
     if (!bn_sequence_is_recurrent(own)) return n;
     const struct bn_snapshot *at = NULL;
     bool ends = false; /* one of the snapshots has all tokens */
-    while ((at = bn_snapshots_next(&s->snapshots, own, at != NULL ? at->n_tokens : 0, header->n_tokens)) !=
+    while ((at = bn_snapshots_find(&s->snapshots, own, at != NULL ? at->n_tokens : 0, header->n_tokens)) !=
            NULL) {
         parts[n++] = (struct bn_file_part){&at->n_tokens, sizeof at->n_tokens};
         parts[n++] = (struct bn_file_part){at->state, state};
@@ -319,16 +319,6 @@ static void take_states(struct bn_session *s, const unsigned char *states, const
     }
 }
 
-/* Tokens of the last state of at most n; 0: there is none. */
-static uint32_t last_state(const struct bn_session *s, const unsigned char *states, const unsigned char *end,
-                           uint32_t n)
-{
-    uint32_t last = 0;
-    for (; states < end && load_u32(states) <= n; states += state_bytes(s))
-        last = load_u32(states);
-    return last;
-}
-
 bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes, const char *name,
                         const int32_t *tokens, size_t n_tokens, uint32_t *n_kept, bn_error *err)
 {
@@ -338,11 +328,14 @@ bn_status bn_state_read(struct bn_session *s, const void *bytes, size_t n_bytes,
     BN_TRY(check(s, bytes, n_bytes, name, &header, err));
     const unsigned char *states = saved + header.n_tokens * bn_session_token_bytes(s),
                         *end = (const unsigned char *)bytes + n_bytes - BN_STATE_SUM_BYTES;
-    size_t most = bn_min_size(bn_min_size(n_tokens, header.n_tokens), s->own.n_ctx), n = 0;
+    size_t most = bn_min_size(bn_min_size(n_tokens, header.n_tokens), s->own.n_ctx), n = 0, known = 0;
     while (n < most && memcmp(saved + n * sizeof *tokens, &tokens[n], sizeof *tokens) == 0)
         n++;
     bool is_recurrent = bn_sequence_is_recurrent(&s->own);
-    if (is_recurrent) n = last_state(s, states, end, (uint32_t)n);
+    for (const unsigned char *at = states; is_recurrent && at < end && load_u32(at) <= n;
+         at += state_bytes(s))
+        known = load_u32(at);
+    if (is_recurrent) n = known; /* of the last state */
     size_t own = bn_session_keep(s, tokens, n_tokens);
     if (n > own) {
         bn_status status = borrow_caches(s, err);
@@ -362,6 +355,7 @@ bn_status bn_session_load(bn_session *s, const char *path, const int32_t *tokens
     struct bn_file_map map;
     *n_kept = 0;
     BN_TRY(refuse_ranks(s, err));
+    BN_TRY(bn_model_check_file(s->model, err)); /* the cache names the model by its digest */
     BN_TRY(bn_file_map_open(&map, path, false, err));
     bn_status status = map.n_bytes > 0
                            ? bn_state_read(s, map.data, map.n_bytes, path, tokens, n_tokens, n_kept, err)

@@ -249,13 +249,6 @@ bn_status bn_model_digest(const struct bn_model *m, char hex[BN_SHA256_HEX], bn_
 
 static _Atomic(const struct bn_kernels *) chosen;
 
-static void list_available(char *out, size_t room)
-{
-    out[0] = '\0';
-    for (size_t i = 0, used = 0; bn_isa_available(i) != NULL && used < room; i++)
-        used += (size_t)snprintf(out + used, room - used, "%s%s", i > 0 ? ", " : "", bn_isa_available(i));
-}
-
 bn_status bn_isa_select(const char *name, bn_error *err)
 {
     const struct bn_kernels *kernels = bn_kernels_find(name);
@@ -270,8 +263,9 @@ bn_status bn_isa_select(const char *name, bn_error *err)
         bn_fail(err, status, "%s %s",
                 kernels != NULL ? bn_kernels_lacks(kernels) : "this build does not have the instruction set",
                 name);
-    char have[128];
-    list_available(have, sizeof have);
+    char have[128] = "";
+    for (size_t i = 0, n = 0; bn_isa_available(i) != NULL && n < sizeof have; i++)
+        n += (size_t)snprintf(have + n, sizeof have - n, "%s%s", i > 0 ? ", " : "", bn_isa_available(i));
     bn_error_hint(err, "available here: auto, %s", have);
     return status;
 }

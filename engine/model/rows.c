@@ -93,11 +93,6 @@ enum bn_kernel bn_matrix_slot(const struct bn_matrix *matrix)
     return widening_of(&bn_kernels_ref, matrix->type).slot;
 }
 
-bool bn_matrix_is_ternary(const struct bn_matrix *matrix)
-{
-    return bn_type_info(matrix->type)->unpack != NULL;
-}
-
 void bn_widen(const struct bn_kernels *kernels, uint32_t type, float *out, const void *data, size_t n)
 {
     const struct bn_type_info *info = bn_type_info(type);

@@ -112,9 +112,10 @@ static bn_status bind_head(struct bn_model *m, bn_error *err)
     m->head_bytes = (uint64_t)m->head.rows * m->head.row_bytes;
     struct bn_rotation rotation;
     BN_TRY(bn_hadamard_of(&m->hadamard, name, m->head.k, &rotation, err));
-    if (rotation.block != 0 && !bn_matrix_is_ternary(&m->head))
+    bool is_ternary = bn_type_info(m->head.type)->unpack != NULL;
+    if (rotation.block != 0 && !is_ternary)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s is rotated and not ternary", name);
-    if (!bn_matrix_is_ternary(&m->head)) return BN_OK;
+    if (!is_ternary) return BN_OK;
     m->head_linear = (struct bn_linear){.k = m->head.k,
                                         .rotation = rotation,
                                         .extra_scale = 1.0f,

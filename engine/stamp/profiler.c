@@ -108,12 +108,6 @@ void bn_prof_close(bn_prof *prof)
     bn_free(prof);
 }
 
-void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user)
-{
-    prof->watch = watch;
-    prof->watch_user = user;
-}
-
 /* ---- measuring ---- */
 
 void bn_prof_reset_epoch(bn_prof *prof)
@@ -233,12 +227,6 @@ static uint8_t brick_around(const struct bn_prof_trail *trail)
                                                              : (uint8_t)BN_BRICK_NONE;
 }
 
-/* Deeper ones count as the deepest. */
-static uint8_t depth_of(const struct bn_prof_trail *trail)
-{
-    return (uint8_t)(trail->depth < BN_PROF_DEPTH ? trail->depth : BN_PROF_DEPTH - 1);
-}
-
 void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
                         const struct bn_prof_shape *shape)
 {
@@ -252,7 +240,7 @@ void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint
                       .layer = trail->layer,
                       .brick = brick_around(trail),
                       .kernel = (uint8_t)kernel,
-                      .depth = depth_of(trail),
+                      .depth = (uint8_t)bn_min_size(trail->depth, BN_PROF_DEPTH - 1),
                   });
 }
 

@@ -191,7 +191,7 @@ struct bn_prof {
     struct bn_tick_clock clock;
     bn_prof_clock_fn fake_clock;
     void *fake_user;
-    bn_prof_watch_fn watch; /* NULL: the profile is kept */
+    bn_prof_watch_fn watch; /* NULL: the profile is kept; set before it is attached to a session */
     void *watch_user;
     uint32_t
         n_skip; /* passes from the next one on that, with what follows each, are not measured; their begin and end
@@ -227,8 +227,6 @@ uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, u
 /* Takes all memory. Disabled until enabled is set. */
 BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err);
 void bn_prof_close(bn_prof *prof);
-/* From now on the profile is watched. Before it is attached to a session. */
-void bn_prof_set_watch(bn_prof *prof, bn_prof_watch_fn watch, void *user);
 
 /* ---- measuring: nothing here allocates or locks ---- */
 

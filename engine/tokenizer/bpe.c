@@ -20,12 +20,6 @@ static bool is_printable(unsigned c)
     return (c >= '!' && c <= '~') || (c >= 0xA1 && c <= 0xAC) || (c >= 0xAE && c <= 0xFF);
 }
 
-/* The n-th byte that is not printable: 0..32, 127..160, 173. */
-static unsigned char hidden_byte(unsigned n)
-{
-    return (unsigned char)(n <= 32 ? n : n <= 66 ? n + 94 : 173);
-}
-
 void bn_alphabet_encode(struct bn_buf *out, const char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -47,8 +41,9 @@ bool bn_alphabet_decode(const char *text, size_t n, char *out, size_t *n_out)
             c = (c & 0x1F) << 6 | (*p++ & 0x3Fu);
         }
         if (c >= 0x100) {
-            if (c > 0x143) return false;
-            *to++ = (char)hidden_byte(c - 0x100);
+            unsigned i = c - 0x100; /* the i-th byte that is not printable: 0..32, 127..160, 173 */
+            if (i > 67) return false;
+            *to++ = (char)(unsigned char)(i <= 32 ? i : i <= 66 ? i + 94 : 173);
         } else {
             if (!is_printable(c)) return false;
             *to++ = (char)c;

@@ -3,8 +3,8 @@
  * Text to ids. Special tokens that may be matched cut the text into fragments; fragments are cut into pieces
  * by the splitting rule (SPM: into words where that changes nothing), and each piece is merged by itself.
  *
- * User-defined tokens are matched always, control and unknown tokens only with BN_TOKENIZE_SPECIAL: without
- * it no text whatever becomes a control token. The longest token at the leftmost place wins.
+ * User-defined tokens are matched always, but for tags in messages; control and unknown tokens only with
+ * BN_TOKENIZE_SPECIAL: without it no text whatever becomes a control token. The longest token at the leftmost place wins.
  */
 #include "base/error.h"
 #include "base/utf8.h"
@@ -12,7 +12,7 @@
 
 struct encoder {
     const struct bn_tokenizer *tok;
-    bool specials;
+    bool specials, message; /* special tokens are matched; tags are not */
     struct bn_split split;
     struct bn_merger merger;
     struct bn_ids *ids;
@@ -94,7 +94,7 @@ static bn_status put_text(struct encoder *e, const char *text, size_t n)
         int32_t id = may_start(e, (unsigned char)text[i])
                          ? bn_vocab_match_special(e->tok, text + i, n - i, !e->specials, &n_matched)
                          : -1;
-        if (id < 0) {
+        if (id < 0 || (e->message && bn_vocab_is_tag(bn_vocab_bytes(e->tok, (uint32_t)id)))) {
             i++;
             continue;
         }
@@ -118,8 +118,12 @@ bn_status bn_encode(const struct bn_tokenizer *tok, const char *text, size_t n, 
     BN_TRY(check_length(n, err));
     if (stats != NULL) *stats = (struct bn_encode_stats){0};
     if (n == 0) return BN_OK; /* text may be NULL */
-    struct encoder e = {
-        .tok = tok, .specials = flags & BN_TOKENIZE_SPECIAL, .merger.tok = tok, .ids = ids, .err = err};
+    struct encoder e = {.tok = tok,
+                        .specials = flags & BN_TOKENIZE_SPECIAL,
+                        .message = flags & BN_ENCODE_MESSAGE,
+                        .merger.tok = tok,
+                        .ids = ids,
+                        .err = err};
     bn_status status = BN_OK;
     if (tok->splitter != NULL) status = bn_split_open(&e.split, tok->splitter, err);
     if (status == BN_OK) {

@@ -9,8 +9,8 @@
  *   normal.
  * - A token spelled "<|name|>" is a control token even when its type says otherwise: converters get that
  *   wrong, and text must not be able to speak for the template.
- * - The tags <think> and </think> are user-defined tokens even when their type says control: they are part of
- *   an answer's text.
+ * - The tags of thoughts and functions, such as <think>, are user-defined tokens even when their type says
+ *   control: they are part of an answer's text.
  * - Merges name tokens of the vocabulary.
  */
 #include "base/digest.h"
@@ -49,6 +49,15 @@ static uint32_t stored_type(const struct bn_tokenizer *tok, const struct bn_gguf
     return type == 0 ? BN_TOKEN_NORMAL : type; /* 0 is "undefined" */
 }
 
+bool bn_vocab_is_tag(struct bn_str text)
+{
+    static const char *const TAGS[] = {"<think>",         "</think>",         "<tool_call>", "</tool_call>",
+                                       "<tool_response>", "</tool_response>", "<tools>",     "</tools>"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(TAGS); i++)
+        if (bn_str_equal(text, TAGS[i])) return true;
+    return false;
+}
+
 /* Sets the type of a token and writes its bytes to out; returns how many. */
 static size_t read_token(struct bn_tokenizer *tok, uint32_t id, uint32_t type, struct bn_str text, char *out)
 {
@@ -62,8 +71,7 @@ static size_t read_token(struct bn_tokenizer *tok, uint32_t id, uint32_t type, s
         return 1;
     }
     if (type != BN_TOKEN_UNKNOWN && looks_like_control(text)) type = BN_TOKEN_CONTROL;
-    if (type == BN_TOKEN_CONTROL && (bn_str_equal(text, "<think>") || bn_str_equal(text, "</think>")))
-        type = BN_TOKEN_USER;
+    if (type == BN_TOKEN_CONTROL && bn_vocab_is_tag(text)) type = BN_TOKEN_USER;
     bool hidden = bn_type_is_hidden((uint8_t)type);
     if (tok->kind == BN_VOCAB_SPM && !hidden) {
         bn_spm_decode(text.ptr, text.len, out, &n);

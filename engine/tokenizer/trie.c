@@ -12,14 +12,6 @@ bool bn_trie_has(const bn_tokenizer *tok, int32_t id)
     return n > 0 && n <= BN_TRIE_MAX_DEPTH;
 }
 
-static size_t common(struct bn_str a, struct bn_str b)
-{
-    size_t n = 0;
-    while (n < a.len && n < b.len && a.ptr[n] == b.ptr[n])
-        n++;
-    return n;
-}
-
 /* Adds the tokens in order. Those with the same bytes are neighbours without children, but for the last one. */
 static bn_status add_tokens(struct bn_trie *trie, const struct bn_tokenizer *tok, const uint32_t *ids,
                             size_t n_ids, bn_error *err)
@@ -30,7 +22,9 @@ static bn_status add_tokens(struct bn_trie *trie, const struct bn_tokenizer *tok
     struct bn_str before = {"", 0};
     for (size_t i = 0; i < n_ids; i++) {
         struct bn_str text = bn_vocab_bytes(tok, ids[i]);
-        size_t depth = common(before, text);
+        size_t depth = 0;
+        while (depth < before.len && depth < text.len && before.ptr[depth] == text.ptr[depth])
+            depth++;
         if (depth == text.len) depth--; /* the same token again */
         while (n_open > depth)
             trie->nodes[open[--n_open]].skip = (uint32_t)trie->n_nodes;

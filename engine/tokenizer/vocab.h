@@ -147,6 +147,8 @@ struct bn_merge_pair bn_bpe_pair(const struct bn_tokenizer *tok, int32_t left, i
 
 /* Decodes U+2581 to a space, in place of bn_alphabet_decode; always works. */
 void bn_spm_decode(const char *text, size_t n, char *out, size_t *n_out);
+/* Whether a text is one of the tags that mark thoughts, calls of functions and their results. */
+bool bn_vocab_is_tag(struct bn_str text);
 /* The value of "<0xNN>", -1 for anything else. */
 int bn_spm_byte(struct bn_str text);
 /* Scores to ranks, and what follows from the whole vocabulary. */
@@ -200,7 +202,8 @@ void bn_merger_release(struct bn_merger *m);
 
 /* ---- encoding ---- */
 
-/* Appends the ids of text; flags may hold BN_TOKENIZE_SPECIAL, nothing else matters. stats may be NULL. */
+#define BN_ENCODE_MESSAGE 256u /* tags of thoughts and functions stay text */
+/* Appends the ids of text; flags may hold BN_TOKENIZE_SPECIAL or BN_ENCODE_MESSAGE. stats may be NULL. */
 BN_MUST_CHECK bn_status bn_encode(const struct bn_tokenizer *tok, const char *text, size_t n, unsigned flags,
                                   struct bn_ids *ids, struct bn_encode_stats *stats, bn_error *err);
 

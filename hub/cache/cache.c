@@ -138,18 +138,14 @@ bn_status bn_hub_cache_find(char out[BN_HUB_PATH_MAX], const char *root, const c
 
 /* ---- adding ---- */
 
-static bool is_digest(const char *text)
-{
-    size_t n = strspn(text, "0123456789abcdef");
-    return n >= 32 && n <= 64 && text[n] == '\0';
-}
-
 bn_status bn_hub_cache_blob(char out[BN_HUB_PATH_MAX], const char *root, const char *repo, const char *etag,
                             bn_error *err)
 {
     char folder[256];
     BN_TRY(repo_folder(folder, repo, err));
-    if (!is_digest(etag)) return bn_fail(err, BN_ERR_FORMAT, "the server's ETag is not a digest");
+    size_t n = strspn(etag, "0123456789abcdef");
+    if (n < 32 || n > 64 || etag[n] != '\0')
+        return bn_fail(err, BN_ERR_FORMAT, "the server's ETag is not a digest");
     BN_TRY(make_path(out, err, "%s/%s/blobs/%s", root, folder, etag));
     return bn_file_make_folders(out, err);
 }

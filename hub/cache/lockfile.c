@@ -12,6 +12,7 @@
 
 #define SCHEMA "bn.lock/1"
 #define MAX_FILES 10000
+#define FAIL(code, ...) bn_fail_in(err, BN_ERR_##code, f->id, __VA_ARGS__)
 
 /* The texts of an entry. */
 static const struct {
@@ -33,16 +34,15 @@ static const struct {
 static bn_status check_place(const struct bn_hub_locked *f, bn_error *err)
 {
     struct bn_hub_reference ref;
-    if (f->repo == NULL && f->n_urls == 0)
-        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has neither a repository nor a URL");
+    if (f->repo == NULL && f->n_urls == 0) return FAIL(FORMAT, "has neither a repository nor a URL");
     if (f->repo != NULL && (!bn_hub_safe_path(f->repo) || strchr(f->repo, '/') == NULL))
-        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "'repo' is not a repository (OWNER/REPO)");
+        return FAIL(FORMAT, "'repo' is not a repository (OWNER/REPO)");
     if (f->repo != NULL && (f->revision == NULL || !bn_hub_is_commit(f->revision) || f->file == NULL ||
                             !bn_hub_safe_path(f->file)))
-        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has no valid file or commit");
+        return FAIL(FORMAT, "has no valid file or commit");
     for (size_t i = 0; i < f->n_urls; i++)
         if (bn_hub_reference_parse(&ref, f->urls[i], NULL) != BN_OK || ref.kind != BN_HUB_URL)
-            return bn_fail_in(err, BN_ERR_FORMAT, f->id, "a URL is not valid, or is not https");
+            return FAIL(FORMAT, "a URL is not valid, or is not https");
     return BN_OK;
 }
 
@@ -55,18 +55,15 @@ static bn_status read_file(struct bn_hub_locked *f, const cJSON *o, bn_error *er
     }
     if (f->id == NULL) return bn_fail(err, BN_ERR_FORMAT, "an entry of a lock file has no id");
     if (f->sha256 == NULL || !bn_is_sha256(f->sha256))
-        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "sha256 is not 64 hexadecimal digits");
+        return FAIL(FORMAT, "sha256 is not 64 hexadecimal digits");
     if (f->tokenizer_sha256 != NULL && !bn_is_sha256(f->tokenizer_sha256))
-        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "tokenizer_sha256 is not 64 hexadecimal digits");
-    if (!bn_hub_whole(o, "size", &f->size))
-        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has no 'size' below 10^15");
+        return FAIL(FORMAT, "tokenizer_sha256 is not 64 hexadecimal digits");
+    if (!bn_hub_whole(o, "size", &f->size)) return FAIL(FORMAT, "has no 'size' below 10^15");
     cJSON_ArrayForEach(url, bn_hub_member(o, "urls"))
     {
-        if (f->n_urls == BN_HUB_LOCKED_URLS)
-            return bn_fail_in(err, BN_ERR_LIMIT, f->id, "more than %u URLs", BN_HUB_LOCKED_URLS);
+        if (f->n_urls == BN_HUB_LOCKED_URLS) return FAIL(LIMIT, "more than %u URLs", BN_HUB_LOCKED_URLS);
         f->urls[f->n_urls] = cJSON_GetStringValue(url);
-        if (f->urls[f->n_urls++] == NULL)
-            return bn_fail_in(err, BN_ERR_FORMAT, f->id, "a URL is not a string");
+        if (f->urls[f->n_urls++] == NULL) return FAIL(FORMAT, "a URL is not a string");
     }
     return check_place(f, err);
 }

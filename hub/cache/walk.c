@@ -68,13 +68,6 @@ static void on_ref(struct repo *repo, const char *path)
     bn_buf_release(&text);
 }
 
-static bool is_old(const struct repo *repo, const char *commit)
-{
-    for (size_t i = 0; i < repo->n_commits; i++)
-        if (strcmp(repo->commits[i], commit) == 0) return false;
-    return repo->n_commits > 0 && !repo->more_commits;
-}
-
 /* ETAG, ETAG.part, ETAG.part.json, ETAG.bad; and ETAG.incomplete, ETAG.HEX.incomplete of the hub's own
  * libraries. False for any other name: such a file belongs to another program. */
 static bool kind_of(enum bn_hub_cached_kind *kind, const char *name)
@@ -121,7 +114,9 @@ static bn_status on_file(struct repo *repo, const char *path, const char *place,
                                  .path = path,
                                  .link = path,
                                  .size = (uint64_t)target.st_size,
-                                 .old = is_old(repo, commit)};
+                                 .old = repo->n_commits > 0 && !repo->more_commits};
+    for (size_t i = 0; i < repo->n_commits; i++)
+        if (strcmp(repo->commits[i], commit) == 0) item.old = false;
     for (size_t i = repo->first; i < out->n; i++) {
         struct bn_hub_cached *blob = &out->list[i];
         if (blob->device != target.st_dev || blob->inode != target.st_ino) continue;

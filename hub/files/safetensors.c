@@ -12,6 +12,7 @@
 #include "base/json.h"
 
 #define LENGTH_BYTES 8u
+#define FAIL(code, ...) bn_fail_at(r->scan.err, BN_ERR_##code, __VA_ARGS__)
 
 static const struct {
     const char *name;
@@ -32,11 +33,6 @@ struct reader {
     uint64_t n_data, data_offset;
 };
 
-static bn_status fail(struct reader *r, uint64_t offset, const char *name, const char *what)
-{
-    return bn_fail_at(r->scan.err, BN_ERR_FORMAT, offset, name, "%s", what);
-}
-
 /* ---- one tensor ---- */
 
 enum { HAS_TYPE = 1, HAS_SHAPE = 2, HAS_RANGE = 4, HAS_ALL = 7 };
@@ -51,8 +47,8 @@ static bn_status take_type(struct reader *r, struct bn_st_tensor *t)
         return BN_OK;
     }
     char shown[32];
-    return bn_fail_at(r->scan.err, BN_ERR_UNSUPPORTED, at, t->name, "the type '%s' is not supported",
-                      bn_escape(shown, sizeof shown, r->text.data, r->text.len));
+    return FAIL(UNSUPPORTED, at, t->name, "the type '%s' is not supported",
+                bn_escape(shown, sizeof shown, r->text.data, r->text.len));
 }
 
 /* An array of at most max numbers. */
@@ -64,7 +60,7 @@ static bn_status take_numbers(struct reader *r, const char *name, uint64_t *out,
     for (;;) {
         BN_TRY(bn_scan_more(&r->scan, ']', &more));
         if (!more) return BN_OK;
-        if (*n == max) return fail(r, bn_scan_offset(&r->scan), name, "the array has too many numbers");
+        if (*n == max) return FAIL(FORMAT, bn_scan_offset(&r->scan), name, "the array has too many numbers");
         BN_TRY(bn_scan_u64(&r->scan, &out[(*n)++]));
     }
 }
@@ -74,15 +70,15 @@ static bn_status check_range(struct reader *r, struct bn_st_tensor *t, const uin
 {
     uint64_t size = TYPES[t->type].bytes;
     for (uint32_t d = 0; d < t->n_dims; d++)
-        if (!bn_mul_ok(size, t->dims[d], &size)) return fail(r, at, t->name, "its size in bytes overflows");
+        if (!bn_mul_ok(size, t->dims[d], &size))
+            return FAIL(FORMAT, at, t->name, "its size in bytes overflows");
     if (range[0] > range[1] || range[1] > r->n_data)
-        return bn_fail_at(r->scan.err, BN_ERR_FORMAT, at, t->name,
-                          "its range %" PRIu64 " to %" PRIu64 " is not within the %" PRIu64 " bytes of data",
-                          range[0], range[1], r->n_data);
+        return FAIL(FORMAT, at, t->name,
+                    "its range %" PRIu64 " to %" PRIu64 " is not within the %" PRIu64 " bytes of data",
+                    range[0], range[1], r->n_data);
     if (range[1] - range[0] != size)
-        return bn_fail_at(r->scan.err, BN_ERR_FORMAT, at, t->name,
-                          "its range has %" PRIu64 " bytes, type and shape give %" PRIu64,
-                          range[1] - range[0], size);
+        return FAIL(FORMAT, at, t->name, "its range has %" PRIu64 " bytes, type and shape give %" PRIu64,
+                    range[1] - range[0], size);
     t->n_bytes = size;
     t->data = r->data + range[0];
     t->offset = r->data_offset + range[0];
@@ -99,13 +95,13 @@ static bn_status take_member(struct reader *r, struct bn_st_tensor *t, uint64_t 
                      : strcmp(name, "shape") == 0        ? HAS_SHAPE
                      : strcmp(name, "data_offsets") == 0 ? HAS_RANGE
                                                          : 0;
-    if (which == 0) return fail(r, at, t->name, "a member is not dtype, shape or data_offsets");
-    if ((*has & which) != 0) return fail(r, at, t->name, "duplicate member");
+    if (which == 0) return FAIL(FORMAT, at, t->name, "a member is not dtype, shape or data_offsets");
+    if ((*has & which) != 0) return FAIL(FORMAT, at, t->name, "duplicate member");
     *has |= which;
     if (which == HAS_TYPE) return take_type(r, t);
     if (which == HAS_SHAPE) return take_numbers(r, t->name, t->dims, BN_ST_MAX_DIMS, &t->n_dims);
     BN_TRY(take_numbers(r, t->name, range, 2, &n));
-    return n == 2 ? BN_OK : fail(r, at, t->name, "data_offsets are not two numbers");
+    return n == 2 ? BN_OK : FAIL(FORMAT, at, t->name, "data_offsets are not two numbers");
 }
 
 static bn_status take_tensor(struct reader *r, struct bn_st_tensor *t)
@@ -119,7 +115,8 @@ static bn_status take_tensor(struct reader *r, struct bn_st_tensor *t)
         if (!more) break;
         BN_TRY(take_member(r, t, range, &has));
     }
-    if (has != HAS_ALL) return fail(r, t->info_offset, t->name, "dtype, shape or data_offsets is missing");
+    if (has != HAS_ALL)
+        return FAIL(FORMAT, t->info_offset, t->name, "dtype, shape or data_offsets is missing");
     return check_range(r, t, range, t->info_offset);
 }
 
@@ -142,15 +139,14 @@ static bn_status take_entry(struct reader *r, bool *has_metadata)
     uint64_t at = bn_scan_offset(&r->scan);
     BN_TRY(bn_scan_name(&r->scan, &r->text));
     if (strcmp(bn_buf_text(&r->text), "__metadata__") == 0) {
-        if (*has_metadata) return fail(r, at, "__metadata__", "duplicate name");
+        if (*has_metadata) return FAIL(FORMAT, at, "__metadata__", "duplicate name");
         *has_metadata = true;
         return take_metadata(r);
     }
     if (r->text.len == 0 || r->text.len > BN_ST_MAX_NAME)
-        return bn_fail_at(r->scan.err, BN_ERR_LIMIT, at, NULL, "a name has %zu bytes, not 1 to %u",
-                          r->text.len, BN_ST_MAX_NAME);
+        return FAIL(LIMIT, at, NULL, "a name has %zu bytes, not 1 to %u", r->text.len, BN_ST_MAX_NAME);
     if (r->st->n == BN_ST_MAX_TENSORS)
-        return bn_fail_at(r->scan.err, BN_ERR_LIMIT, at, NULL, "more than %u tensors", BN_ST_MAX_TENSORS);
+        return FAIL(LIMIT, at, NULL, "more than %u tensors", BN_ST_MAX_TENSORS);
     BN_TRY(bn_array_grow(&r->st->tensors, &r->st->room, r->st->n + 1, sizeof *r->st->tensors, r->scan.err));
     struct bn_st_tensor *t = &r->st->tensors[r->st->n++];
     *t = (struct bn_st_tensor){.name = bn_strndup(r->text.data, r->text.len), .info_offset = at};
@@ -181,16 +177,15 @@ static bn_status check_cover(struct reader *r)
     for (size_t i = 0; i < st->n; i++) {
         const struct bn_st_tensor *t = &st->tensors[i];
         if (t->offset < end)
-            return fail(r, t->info_offset, t->name, "its data overlap those of another tensor");
+            return FAIL(FORMAT, t->info_offset, t->name, "its data overlap those of another tensor");
         if (t->offset > end)
-            return bn_fail_at(r->scan.err, BN_ERR_FORMAT, t->info_offset, t->name,
-                              "%" PRIu64 " bytes before its data belong to no tensor", t->offset - end);
+            return FAIL(FORMAT, t->info_offset, t->name,
+                        "%" PRIu64 " bytes before its data belong to no tensor", t->offset - end);
         end = t->offset + t->n_bytes;
     }
     if (end == r->data_offset + r->n_data) return BN_OK;
-    return bn_fail_at(r->scan.err, BN_ERR_FORMAT, end, NULL,
-                      "%" PRIu64 " bytes at the end of the file belong to no tensor",
-                      r->data_offset + r->n_data - end);
+    return FAIL(FORMAT, end, NULL, "%" PRIu64 " bytes at the end of the file belong to no tensor",
+                r->data_offset + r->n_data - end);
 }
 
 static bn_status check_names(struct reader *r)
@@ -199,7 +194,7 @@ static bn_status check_names(struct reader *r)
     if (st->n > 0) qsort(st->tensors, st->n, sizeof *st->tensors, by_name);
     for (size_t i = 1; i < st->n; i++)
         if (strcmp(st->tensors[i - 1].name, st->tensors[i].name) == 0)
-            return fail(r, st->tensors[i].info_offset, st->tensors[i].name, "duplicate name");
+            return FAIL(FORMAT, st->tensors[i].info_offset, st->tensors[i].name, "duplicate name");
     return BN_OK;
 }
 
@@ -222,21 +217,19 @@ static bn_status find_header(struct reader *r, const unsigned char *data, size_t
 {
     uint64_t n = 0;
     if (n_bytes < LENGTH_BYTES)
-        return bn_fail_at(r->scan.err, BN_ERR_FORMAT, n_bytes, NULL,
-                          "not a safetensors file: it has %zu bytes, its length field needs %u", n_bytes,
-                          LENGTH_BYTES);
+        return FAIL(FORMAT, n_bytes, NULL,
+                    "not a safetensors file: it has %zu bytes, its length field needs %u", n_bytes,
+                    LENGTH_BYTES);
     for (size_t i = LENGTH_BYTES; i-- > 0;)
         n = n << 8 | data[i];
     if (n > n_bytes - LENGTH_BYTES)
-        return bn_fail_at(r->scan.err, BN_ERR_FORMAT, 0, NULL,
-                          "not a safetensors file, or cut off: a header of %" PRIu64 " bytes in %zu bytes", n,
-                          n_bytes - LENGTH_BYTES);
+        return FAIL(FORMAT, 0, NULL,
+                    "not a safetensors file, or cut off: a header of %" PRIu64 " bytes in %zu bytes", n,
+                    n_bytes - LENGTH_BYTES);
     if (n > BN_ST_MAX_HEADER)
-        return bn_fail_at(r->scan.err, BN_ERR_LIMIT, 0, NULL,
-                          "the header has %" PRIu64 " bytes, the limit is %u", n, BN_ST_MAX_HEADER);
+        return FAIL(LIMIT, 0, NULL, "the header has %" PRIu64 " bytes, the limit is %u", n, BN_ST_MAX_HEADER);
     if (n == 0 || data[LENGTH_BYTES] != '{')
-        return bn_fail_at(r->scan.err, BN_ERR_FORMAT, LENGTH_BYTES, NULL,
-                          "not a safetensors file: the header does not begin with '{'");
+        return FAIL(FORMAT, LENGTH_BYTES, NULL, "not a safetensors file: the header does not begin with '{'");
     r->scan.text = (const char *)data + LENGTH_BYTES;
     r->scan.n = (size_t)n;
     r->scan.base = LENGTH_BYTES;

@@ -145,7 +145,7 @@ static bn_status take_merges(struct reader *r)
                               MAX_MERGES);
         BN_TRY(take_merge(r, &r->name));
         struct bn_gguf_writer element = {.kv = r->v->merges};
-        bn_gguf_put_element_str(&element, bn_buf_text(&r->name), r->name.len);
+        bn_gguf_put_text(&element.kv, bn_buf_text(&r->name), r->name.len);
         r->v->merges = element.kv;
         r->v->n_merges++;
         BN_TRY(bn_buf_check(&r->v->merges, s->err));

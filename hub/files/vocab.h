@@ -11,7 +11,6 @@
 enum bn_hub_token_type {
     BN_HUB_TOKEN_NONE,
     BN_HUB_TOKEN_NORMAL = 1,
-    BN_HUB_TOKEN_UNKNOWN = 2,
     BN_HUB_TOKEN_CONTROL = 3,
     BN_HUB_TOKEN_USER = 4,
     BN_HUB_TOKEN_UNUSED = 5,

@@ -328,14 +328,6 @@ static const struct bn_hub_model *find(const struct bn_hub_registry *registry, c
     return NULL;
 }
 
-static const struct bn_hub_file *file_of(const struct bn_hub_model *model, const char *variant)
-{
-    if (variant[0] == '\0') return &model->files[0];
-    for (size_t i = 0; i < model->n_files; i++)
-        if (strcasecmp(model->files[i].variant, variant) == 0) return &model->files[i];
-    return NULL;
-}
-
 static bn_status fail_name(const struct bn_hub_registry *registry, const char *name, bn_error *err)
 {
     struct bn_suggestion near = {.typed = name};
@@ -362,9 +354,11 @@ bn_status bn_hub_registry_look_up(const struct bn_hub_model **model, const struc
     char names[200] = "";
     const struct bn_hub_model *m = find(registry, name);
     if (model != NULL) *model = m;
-    *file = m != NULL ? file_of(m, variant) : NULL;
-    if (*file != NULL) return BN_OK;
+    *file = NULL;
     if (m == NULL) return fail_name(registry, name, err);
+    for (size_t i = 0; i < m->n_files && *file == NULL; i++)
+        if (variant[0] == '\0' || strcasecmp(m->files[i].variant, variant) == 0) *file = &m->files[i];
+    if (*file != NULL) return BN_OK;
     for (size_t i = 0, n = 0; i < m->n_files && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", m->files[i].variant);
     return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, m->name, "the model has no variant '%s'", variant), err,

@@ -33,11 +33,6 @@ enum bn_hub_format bn_hub_format_of(const char *name)
     return ends_with(name, ".safetensors") ? BN_HUB_SAFETENSORS : BN_HUB_ANY_FORMAT;
 }
 
-static const char *name_of(enum bn_hub_format format)
-{
-    return format == BN_HUB_GGUF ? "GGUF" : "safetensors";
-}
-
 static bool begins_with(const char *bytes, size_t n, const char *text)
 {
     size_t length = strlen(text);
@@ -103,9 +98,9 @@ bn_status bn_hub_check_start(enum bn_hub_format format, uint64_t at, const void 
     if (fits && format == BN_HUB_GGUF && at == 0 && n >= GGUF_HEAD_BYTES) return check_gguf_head(bytes, err);
     if (fits) return BN_OK;
     if (at == 0 && is_markup(bytes, n))
-        return bn_hint(
-            bn_fail(err, BN_ERR_FORMAT, "the server sent a web page (HTML), not a %s file", name_of(format)),
-            err, "open the address in a browser: it may be a login page, or a page of a proxy");
+        return bn_hint(bn_fail(err, BN_ERR_FORMAT, "the server sent a web page (HTML), not a %s file",
+                               format == BN_HUB_GGUF ? "GGUF" : "safetensors"),
+                       err, "open the address in a browser: it may be a login page, or a page of a proxy");
     bn_escape(shown, sizeof shown, bytes, n < 8 ? n : 8);
     if (format == BN_HUB_GGUF)
         return bn_fail(err, BN_ERR_FORMAT,

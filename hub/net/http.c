@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "hub/names/names.h"
@@ -155,6 +156,21 @@ static bool set_fields(struct bn_http_call *call)
     return ok && curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->fields) == CURLE_OK;
 }
 
+/* The file of certificates of authorities: what the user names, else what libcurl was built for, else what other
+ * distributions have. NULL: none of these exists. */
+static const char *certificates(void)
+{
+    static const char *const NAMED[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMED); i++)
+        if (getenv(NAMED[i]) != NULL && getenv(NAMED[i])[0] != '\0') return getenv(NAMED[i]);
+    const char *const known[] = {curl_version_info(CURLVERSION_NOW)->cainfo,
+                                 "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+                                 "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(known); i++)
+        if (known[i] != NULL && access(known[i], R_OK) == 0) return known[i];
+    return NULL;
+}
+
 static bool set_options(struct bn_http_call *call)
 {
     const struct bn_http_options *o = &call->http->options;
@@ -180,10 +196,8 @@ static bool set_options(struct bn_http_call *call)
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, call);
     SET(CURLOPT_PRIVATE, call);
-    static const char *const CERTIFICATES[] = {"SSL_CERT_FILE", "CURL_CA_BUNDLE"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(CERTIFICATES); i++)
-        if (getenv(CERTIFICATES[i]) != NULL && getenv(CERTIFICATES[i])[0] != '\0')
-            SET(CURLOPT_CAINFO, getenv(CERTIFICATES[i]));
+    const char *authorities = certificates();
+    if (authorities != NULL) SET(CURLOPT_CAINFO, authorities);
 #undef SET
     return bad == CURLE_OK && set_fields(call);
 }
@@ -249,6 +263,8 @@ static void finish(struct bn_http_call *call, CURLcode code)
              : is_final(code)   ? BN_HTTP_REFUSED
                                 : BN_HTTP_BROKEN;
     const char *words = call->words[0] != '\0' ? call->words : curl_easy_strerror(code);
+    if (code == CURLE_SSL_CACERT_BADFILE && certificates() == NULL)
+        words = "no CA certificates on this system: install ca-certificates, or name a file in SSL_CERT_FILE";
     snprintf(r->message, sizeof r->message, "%.199s", words);
 }
 

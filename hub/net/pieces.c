@@ -96,12 +96,6 @@ static bn_status hash_piece(struct bn_pieces *p, size_t i, bool also, char hex[B
     return BN_OK;
 }
 
-static bn_status write_line(struct bn_pieces *p, const char *line, size_t n, bn_error *err)
-{
-    if (write(p->log, line, n) == (ssize_t)n) return BN_OK;
-    return bn_fail_errno(err, errno != 0 ? errno : ENOSPC, p->journal, "cannot write");
-}
-
 /* The state of the lowest piece that waits; false when there is none. Called with the lock. */
 static bool next_written(const struct bn_pieces *p, size_t *i)
 {
@@ -133,7 +127,7 @@ static bn_status take_piece(struct bn_pieces *p, size_t i, uint64_t *unflushed, 
     int n = snprintf(line, sizeof line, "{\"piece\": %zu, \"n\": %llu, \"gmac\": \"%s\"}\n", i,
                      (unsigned long long)piece_bytes(p, i), hex);
     p->n_lines++;
-    BN_TRY(write_line(p, line, (size_t)n, err));
+    BN_TRY(bn_file_write_all(p->log, line, (size_t)n, p->journal, err));
     *unflushed += BN_PIECE_BYTES;
     if (*unflushed >= FLUSH_BYTES) {
         *unflushed = 0;
@@ -213,7 +207,7 @@ static bn_status write_origin(struct bn_pieces *p, const struct bn_pieces_origin
               cJSON_AddNumberToObject(o, "piece_bytes", BN_PIECE_BYTES) != NULL;
     bn_status status = ok ? bn_hub_document_write(&line, o, false, err) : bn_nomem(err);
     cJSON_Delete(o);
-    if (status == BN_OK) status = write_line(p, line.data, line.len, err);
+    if (status == BN_OK) status = bn_file_write_all(p->log, line.data, line.len, p->journal, err);
     bn_buf_release(&line);
     return status;
 }
@@ -541,6 +535,9 @@ bn_status bn_pieces_digest(struct bn_pieces *p, char sha256[BN_SHA256_HEX], bn_e
 
 static bn_status rename_part(struct bn_pieces *p, const char *to, bn_error *err)
 {
+    struct stat st;
+    if (fstat(p->fd, &st) == 0 && (uint64_t)st.st_size < p->size)
+        return bn_fail_in(err, BN_ERR_IO, p->part, "the file became shorter while it was downloaded");
     if (ftruncate(p->fd, (off_t)p->size) != 0 || fsync(p->fd) != 0)
         return bn_fail_errno(err, errno, p->part, "cannot flush");
     if (rename(p->part, to) != 0) return bn_fail_errno(err, errno, to, "cannot rename");

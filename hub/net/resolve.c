@@ -36,11 +36,6 @@ static bool stop_at_header(void *user, const struct bn_http_answer *answer)
     return false;
 }
 
-static bool is_redirect(long status)
-{
-    return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-}
-
 /* ---- errors ---- */
 
 static bn_status fail_auth(const struct bn_http_answer *a, const char *url, bn_error *err)
@@ -136,7 +131,8 @@ static bn_status ask(const struct asking *a, bool *again, bn_error *err)
         long status = r.answer.status;
         if (status == 200 || status == 206) understand(out);
         if (status == 200 || status == 206 || (status == 304 && conditional)) return BN_OK;
-        if (!is_redirect(status)) return bn_http_fail(&r.answer, out->url, again, err);
+        bool redirects = (status >= 301 && status <= 303) || status == 307 || status == 308;
+        if (!redirects) return bn_http_fail(&r.answer, out->url, again, err);
         BN_TRY(bn_http_join(next, out->url, r.answer.location, err));
         memcpy(out->url, next, sizeof next);
     }
@@ -199,19 +195,24 @@ static bn_status keep_token(struct bn_hub_server *server, const char *text, cons
     return BN_OK;
 }
 
+bool bn_hub_token_path(char out[BN_HUB_PATH_MAX])
+{
+    const char *named = setting("HF_TOKEN_PATH"), *home = setting("HF_HOME"), *user = setting("HOME");
+    if (named != NULL)
+        snprintf(out, BN_HUB_PATH_MAX, "%s", named);
+    else if (home != NULL)
+        snprintf(out, BN_HUB_PATH_MAX, "%s/token", home);
+    else if (user != NULL)
+        snprintf(out, BN_HUB_PATH_MAX, "%s/.cache/huggingface/token", user);
+    return named != NULL || home != NULL || user != NULL;
+}
+
 static bn_status read_token_file(struct bn_hub_server *server, bn_error *err)
 {
-    char path[4096];
-    const char *named = setting("HF_TOKEN_PATH"), *home = setting("HF_HOME"), *user = setting("HOME");
+    char path[BN_HUB_PATH_MAX];
+    const char *named = setting("HF_TOKEN_PATH");
     struct bn_buf text = {.max = 4096};
-    if (named != NULL)
-        snprintf(path, sizeof path, "%s", named);
-    else if (home != NULL)
-        snprintf(path, sizeof path, "%s/token", home);
-    else if (user != NULL)
-        snprintf(path, sizeof path, "%s/.cache/huggingface/token", user);
-    else
-        return BN_OK;
+    if (!bn_hub_token_path(path)) return BN_OK;
     bn_status status = bn_file_read(path, &text, named != NULL ? err : NULL);
     if (status == BN_OK && text.data != NULL) status = keep_token(server, text.data, path, err);
     bn_buf_release(&text);

@@ -6,6 +6,7 @@
 #ifndef BN_HUB_RESOLVE_H
 #define BN_HUB_RESOLVE_H
 
+#include "hub/cache/cache.h"
 #include "hub/files/document.h"
 #include "hub/net/http.h"
 
@@ -15,6 +16,8 @@ struct bn_hub_server {
     bool offline;       /* HF_HUB_OFFLINE, --offline: nothing is asked */
     struct bn_http_patience patience;
 };
+/* The file of the token, when there is no HF_TOKEN; false when no variable says where. */
+bool bn_hub_token_path(char out[BN_HUB_PATH_MAX]);
 BN_MUST_CHECK bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err);
 
 /* The address of a file at a revision, or with file NULL of the list of files; an error for an unsafe path. */

@@ -10,7 +10,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/host/machine.h"
-#include "lab/kit/child.h"
+#include "lab/kit/process.h"
+#include "lab/kit/put_counts.h"
 
 #define MAX_REQUEST_BYTES (16u << 20)
 #define MAX_FLOATS (UINT64_C(1) << 33) /* 32 GiB: a bound on what an answer may announce */
@@ -184,8 +185,7 @@ static uint64_t figure_of(const struct bn_reference *ref, const char *name, uint
 bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_t n_threads, bn_error *err)
 {
     bn_json *request = new_request("open");
-    bn_json_put_string(request, "model", model);
-    bn_json_put_u64(request, "threads", n_threads);
+    BN_PUT(request, BN_STRING("model", model), BN_U64("threads", n_threads));
     uint64_t start = bn_clock_ns();
     BN_TRY(ask(ref, request, err));
     ref->info.open_ns = figure_of(ref, "open_ns", bn_clock_ns() - start);
@@ -202,9 +202,7 @@ bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size
     if (strlen(text) != n_bytes)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "the protocol cannot send a text with NUL bytes");
     bn_json *request = new_request("tokenize");
-    bn_json_put_string(request, "text", text);
-    bn_json_put_bool(request, "bos", true);
-    bn_json_put_bool(request, "special", false);
+    BN_PUT(request, BN_STRING("text", text), BN_FLAG("bos", true), BN_FLAG("special", false));
     BN_TRY(ask(ref, request, err));
     bn_error why = {0};
     bn_status status = bn_json_ids(bn_json_get(ref->answer, "tokens"), ids, n_ids, &why);
@@ -274,9 +272,7 @@ bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32
                              uint32_t n_threads, uint64_t *prompt_ns, uint64_t *decode_ns, bn_error *err)
 {
     bn_json *request = new_request("bench");
-    bn_json_put_u64(request, "prompt", n_prompt);
-    bn_json_put_u64(request, "decode", n_decode);
-    bn_json_put_u64(request, "threads", n_threads);
+    BN_PUT(request, BN_U64("prompt", n_prompt), BN_U64("decode", n_decode), BN_U64("threads", n_threads));
     BN_TRY(ask(ref, request, err));
     ref->info.peak_bytes =
         figure_of(ref, "peak_bytes", bn_machine_tree_peak_rss_bytes(bn_child_pid(ref->child)));

@@ -25,8 +25,8 @@ struct bn_reference;
 struct bn_reference_options {
     const char *command;                                        /* for /bin/sh -c */
     uint64_t timeout_ns;                                        /* of each request */
-    bool (*cancelled)(void);                                    /* see child.h */
-    void (*on_stderr)(void *user, const char *bytes, size_t n); /* see child.h */
+    bool (*cancelled)(void);                                    /* see process.h */
+    void (*on_stderr)(void *user, const char *bytes, size_t n); /* see process.h */
 };
 
 /* How it describes itself; "" where it does not. The model's part is known after bn_reference_open. */

@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "base/mem.h"
 
 struct scoring {
     struct bn_score *score;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "lab/formats/formats.h"
+#include "lab/formats/document.h"
 #include "lab/kit/order.h"
 #include "lab/profile/document.h"
 #include "lab/stacks/bricks.h"
@@ -165,17 +165,6 @@ bool bn_formats_weight(struct bn_str digits, double *value)
     return end != text && *end == '\0' && text[0] != '-' && *value < 1e300;
 }
 
-bool bn_formats_kind(enum bn_frame_kind *out, const bn_json *name)
-{
-    const char *text = "";
-    unsigned kind = 0;
-    (void)bn_json_string(name, &text);
-    while (kind < BN_FRAME_KINDS && strcmp(text, bn_frame_kind_name((enum bn_frame_kind)kind)) != 0)
-        kind++;
-    if (kind < BN_FRAME_KINDS) *out = (enum bn_frame_kind)kind;
-    return kind < BN_FRAME_KINDS;
-}
-
 bn_status bn_formats_add(bn_stacks *stacks, struct bn_tally *tally, uint32_t node, size_t run, double weight,
                          uint64_t samples, bn_error *err)
 {
@@ -203,7 +192,7 @@ bn_status bn_formats_whole(const bn_stacks *stacks, uint64_t *out, bn_error *err
     return BN_OK;
 }
 
-bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, unsigned which, bn_error *err)
+bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, bool only_modules, bn_error *err)
 {
     size_t n = 0;
     out->n = 0;
@@ -211,9 +200,10 @@ bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, uns
     if (out->list == NULL) return bn_nomem(err);
     out->list[n++] = "";
     for (size_t i = 0; i < s->n_frames; i++) {
-        if ((which & BN_FORMATS_NAMES) != 0) out->list[n++] = s->frames[i].name;
-        if ((which & BN_FORMATS_MODULES) != 0) out->list[n++] = s->frames[i].module;
-        if ((which & BN_FORMATS_FILES) != 0) out->list[n++] = s->frames[i].file;
+        out->list[n++] = s->frames[i].module;
+        if (only_modules) continue;
+        out->list[n++] = s->frames[i].name;
+        out->list[n++] = s->frames[i].file;
     }
     qsort(out->list, n, sizeof *out->list, bn_compare_texts);
     for (size_t i = 0; i < n; i++)

@@ -2,7 +2,7 @@
  *
  * Formats of other programs that are only written: Chrome's trace events, speedscope, pprof.
  */
-#include "lab/formats/formats.h"
+#include "lab/formats/document.h"
 
 /* ---- trace events ----
  *
@@ -272,9 +272,8 @@ static void put_profile(struct writing *w)
 bn_status bn_formats_write_pprof(const bn_stacks *s, struct bn_buf *out, bn_error *err)
 {
     struct writing w = {.out = out, .inner = {.max = out->max}, .list = {.max = out->max}, .s = s};
-    bn_status status =
-        bn_formats_texts(&w.texts, s, BN_FORMATS_NAMES | BN_FORMATS_MODULES | BN_FORMATS_FILES, err);
-    if (status == BN_OK) status = bn_formats_texts(&w.modules, s, BN_FORMATS_MODULES, err);
+    bn_status status = bn_formats_texts(&w.texts, s, false, err);
+    if (status == BN_OK) status = bn_formats_texts(&w.modules, s, true, err);
     w.weights = bn_alloc(s->n_nodes, sizeof *w.weights);
     if (status == BN_OK && w.weights == NULL) status = bn_nomem(err);
     if (status == BN_OK) status = bn_formats_whole(s, w.weights, err);

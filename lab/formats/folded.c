@@ -7,7 +7,7 @@
 #define _GNU_SOURCE /* memrchr */
 #include <stdlib.h>
 
-#include "lab/formats/formats.h"
+#include "lab/formats/document.h"
 #include "lab/kit/order.h"
 
 bool bn_formats_is_word(const char *word, size_t n, bool empty)

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "lab/formats/formats.h"
+#include "lab/formats/document.h"
 
 /* ---- writing ---- */
 
@@ -73,7 +73,7 @@ static void put_run(bn_json *runs, const bn_stacks *s, size_t r)
 static bn_status put_stacks(bn_json *document, const bn_stacks *s, bn_error *err)
 {
     struct bn_formats_texts texts;
-    BN_TRY(bn_formats_texts(&texts, s, BN_FORMATS_NAMES | BN_FORMATS_MODULES | BN_FORMATS_FILES, err));
+    BN_TRY(bn_formats_texts(&texts, s, false, err));
     bn_json_put_string(document, "unit", s->unit);
     bn_json_put_string(document, "what", s->what);
     bn_json_put_copy(document, "about", s->about);
@@ -148,6 +148,18 @@ struct reading {
     uint32_t *frames, *nodes; /* numbers in the stacks of the document's */
 };
 
+/* The kind of frame of this name; false for a name that none has. */
+static bool read_kind(enum bn_frame_kind *out, const bn_json *name)
+{
+    const char *text = "";
+    unsigned kind = 0;
+    (void)bn_json_string(name, &text);
+    while (kind < BN_FRAME_KINDS && strcmp(text, bn_frame_kind_name((enum bn_frame_kind)kind)) != 0)
+        kind++;
+    if (kind < BN_FRAME_KINDS) *out = (enum bn_frame_kind)kind;
+    return kind < BN_FRAME_KINDS;
+}
+
 static bn_status read_texts(struct reading *r, bn_error *err)
 {
     const bn_json *texts = bn_json_get(r->document, "texts"), *kinds = bn_json_get(r->document, "kinds");
@@ -158,7 +170,7 @@ static bn_status read_texts(struct reading *r, bn_error *err)
         if (!bn_json_string(t, &r->texts[r->n_texts++]))
             return malformed(err, "texts", "not a list of texts");
     for (const bn_json *k = bn_json_first(kinds); k != NULL; k = bn_json_next(k))
-        if (!bn_formats_kind(&r->kinds[r->n_kinds++], k))
+        if (!read_kind(&r->kinds[r->n_kinds++], k))
             return malformed(err, "kinds", "an unknown kind of frame");
     return BN_OK;
 }

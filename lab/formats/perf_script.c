@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lab/formats/formats.h"
+#include "lab/formats/document.h"
 
 #define MAX_FRAMES 4096u /* of a sample; more are ignored */
 #define BLANKS " \t"

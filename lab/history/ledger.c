@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "lab/kit/put_counts.h"
 
 #define SCHEMA "bn.ledger/1"
 #define LOCK_TRIES 200u
@@ -138,8 +139,7 @@ static bn_status read_file(struct bn_ledger *l, bn_error *err)
 static void start_empty(struct bn_ledger *l, const char *label, const char *suite)
 {
     l->document = bn_json_new_object();
-    bn_json_put_string(l->document, "schema", SCHEMA);
-    bn_json_put_string(l->document, "suite", suite);
+    BN_PUT(l->document, BN_STRING("schema", SCHEMA), BN_STRING("suite", suite));
     bn_json *machine = bn_json_put_object(l->document, "machine");
     bn_json_put_null(machine, "key");
     bn_json_put_string(machine, "label", label);
@@ -228,28 +228,20 @@ static bn_json *new_record(struct bn_ledger *l, const char *kind, const char *na
     bn_json *records = (bn_json *)(uintptr_t)bn_json_get(l->document, "records");
     bn_json *record = bn_json_add_object(records);
     bn_clock_format(bn_clock_utc(), now);
-    bn_json_put_string(record, "kind", kind);
-    bn_json_put_string(record, "name", name);
-    bn_json_put_string(record, "saved", now);
+    BN_PUT(record, BN_STRING("kind", kind), BN_STRING("name", name), BN_STRING("saved", now));
     return record;
 }
 
 static void put_run(bn_json *r, const struct bn_result *result, const struct bn_ledger_note *note)
 {
-    bn_json_put_text(r, "created", result->created);
-    bn_json_put_text(r, "commit", result->commit);
-    bn_json_put_bool(r, "dirty", result->dirty || result->changed_sources > 0);
-    bn_json_put_text(r, "branch", result->branch);
-    bn_json_put_text(r, "binary_sha256", result->binary_sha256);
-    bn_json_put_text(r, "compiler", result->compiler);
-    bn_json_put_text(r, "flags", result->flags);
-    bn_json_put_text(r, "model_sha256", result->model_sha256);
-    bn_json_put_text(r, "machine", result->machine_key);
-    bn_json_put_string(r, "settings_sha256", result->settings_sha256);
+    BN_PUT(r, BN_TEXT("created", result->created), BN_TEXT("commit", result->commit),
+           BN_FLAG("dirty", result->dirty || result->changed_sources > 0), BN_TEXT("branch", result->branch),
+           BN_TEXT("binary_sha256", result->binary_sha256), BN_TEXT("compiler", result->compiler),
+           BN_TEXT("flags", result->flags), BN_TEXT("model_sha256", result->model_sha256),
+           BN_TEXT("machine", result->machine_key), BN_STRING("settings_sha256", result->settings_sha256));
     bn_json_put_copy(r, "settings", bn_json_get(result->document, "settings"));
-    bn_json_put_string(r, "state", bn_entry_state_name(note->state));
-    bn_json_put_string(r, "against", note->against);
-    bn_json_put_string(r, "verdict", note->against != NULL ? bn_outcome_name(note->outcome) : NULL);
+    BN_PUT(r, BN_STRING("state", bn_entry_state_name(note->state)), BN_STRING("against", note->against),
+           BN_STRING("verdict", note->against != NULL ? bn_outcome_name(note->outcome) : NULL));
     bn_json_put_texts(r, "allowed", note->allowed, note->n_allowed);
     bn_json_put_string(r, "reason", note->reason);
     bn_series_put(r, &result->series);
@@ -281,8 +273,7 @@ bn_status bn_ledger_promote(struct bn_ledger *ledger, const struct bn_entry *ent
     snprintf(id, sizeof id, "%s", entry->id); /* entries move */
     snprintf(name, sizeof name, "%s", entry->name);
     bn_json *record = new_record(ledger, "promotion", name);
-    bn_json_put_string(record, "run", id);
-    bn_json_put_string(record, "reason", reason);
+    BN_PUT(record, BN_STRING("run", id), BN_STRING("reason", reason));
     return seal(ledger, record, err);
 }
 

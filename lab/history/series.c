@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lab/kit/put_counts.h"
 #include "lab/stats/summary.h"
 
 #define MAX_SERIES 100000u
@@ -125,12 +126,9 @@ void bn_series_put(bn_json *document, const struct bn_series_list *all)
     for (size_t i = 0; i < all->n; i++) {
         const struct bn_series *s = &all->list[i];
         bn_json *o = bn_json_add_object(array);
-        bn_json_put_string(o, "test", s->test);
-        bn_json_put_string(o, "metric", s->metric);
-        bn_json_put_string(o, "unit", s->unit);
-        bn_json_put_string(o, "better", BETTER[s->neutral ? 2 : s->higher]);
-        bn_json_put_bool(o, "exact", s->exact);
-        bn_json_put_u64(o, "warmup", s->n_warmup);
+        BN_PUT(o, BN_STRING("test", s->test), BN_STRING("metric", s->metric), BN_STRING("unit", s->unit),
+               BN_STRING("better", BETTER[s->neutral ? 2 : s->higher]), BN_FLAG("exact", s->exact),
+               BN_U64("warmup", s->n_warmup));
         bn_json_put_numbers(o, "samples", s->samples - s->n_warmup, s->n_warmup + s->n);
     }
 }

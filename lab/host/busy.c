@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "lab/kit/put_counts.h"
 
 /* ---- the counters ---- */
 
@@ -140,10 +140,8 @@ void bn_others_put(bn_json *document, const struct bn_others *o)
         return;
     }
     bn_json *object = bn_json_put_object(document, "others");
-    bn_json_put_u64(object, "wall_ns", o->wall_ns);
-    bn_json_put_u64(object, "cpus", o->n_cpus);
-    bn_json_put_number(object, "used_cpus", o->used);
-    bn_json_put_number(object, "stolen_cpus", o->stolen);
+    BN_PUT(object, BN_U64("wall_ns", o->wall_ns), BN_U64("cpus", o->n_cpus), BN_NUMBER("used_cpus", o->used),
+           BN_NUMBER("stolen_cpus", o->stolen));
 }
 
 struct bn_others bn_others_read(const bn_json *document)

@@ -25,6 +25,8 @@ struct bn_git {
 /* Runs bn-git on the repository that holds folder. Never fails: facts that cannot be read are unknown, with
  * the reason in why. */
 void bn_git_read(struct bn_git *git, const char *folder);
+/* Reads the working folder now; later bn_git_read gives this: for programs that cannot start others any more. */
+void bn_git_keep(void);
 /* Puts commit, branch, dirty, changed_files into an object, null where unknown. */
 void bn_git_put(bn_json *object, const struct bn_git *git);
 

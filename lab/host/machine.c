@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/kit/put_counts.h"
 
 #define MAX_FILE (8u << 20) /* cpuinfo has some 1.5 KB a core */
 
@@ -253,19 +254,15 @@ void bn_machine_read(struct bn_machine *machine)
 
 void bn_machine_put(bn_json *object, const struct bn_machine *machine)
 {
-    bn_json_put_text(object, "os", machine->os);
-    bn_json_put_text(object, "kernel", machine->kernel);
-    bn_json_put_text(object, "arch", machine->arch);
-    bn_json_put_text(object, "cpu_model", machine->cpu_model);
-    bn_json_put_text(object, "microcode", machine->microcode);
+    BN_PUT(object, BN_TEXT("os", machine->os), BN_TEXT("kernel", machine->kernel),
+           BN_TEXT("arch", machine->arch), BN_TEXT("cpu_model", machine->cpu_model),
+           BN_TEXT("microcode", machine->microcode));
     bn_json_put_texts(object, "cpu_flags", machine->flags, machine->n_flags);
-    bn_json_put_count(object, "cpus_online", machine->cpus_online);
-    bn_json_put_count(object, "cpus_usable", machine->cpus_usable);
-    bn_json_put_count(object, "cores", machine->cores);
-    bn_json_put_count(object, "cache_l2_bytes", machine->cache_l2_bytes);
-    bn_json_put_count(object, "cache_l3_bytes", machine->cache_l3_bytes);
-    bn_json_put_count(object, "memory_bytes", machine->memory_bytes);
-    bn_json_put_count(object, "page_bytes", machine->page_bytes);
+    BN_PUT(object, BN_COUNT("cpus_online", machine->cpus_online),
+           BN_COUNT("cpus_usable", machine->cpus_usable), BN_COUNT("cores", machine->cores),
+           BN_COUNT("cache_l2_bytes", machine->cache_l2_bytes),
+           BN_COUNT("cache_l3_bytes", machine->cache_l3_bytes),
+           BN_COUNT("memory_bytes", machine->memory_bytes), BN_COUNT("page_bytes", machine->page_bytes));
     if (machine->hypervisor_known)
         bn_json_put_bool(object, "hypervisor", machine->hypervisor);
     else
@@ -283,15 +280,11 @@ void bn_machine_put(bn_json *object, const struct bn_machine *machine)
 
 void bn_machine_put_device(bn_json *object, const bn_device_info *device)
 {
-    bn_json_put_string(object, "id", device->id);
-    bn_json_put_string(object, "type", device->type);
-    bn_json_put_text(object, "name", device->name);
-    bn_json_put_text(object, "vendor", device->vendor);
-    bn_json_put_text(object, "platform", device->platform);
-    bn_json_put_text(object, "driver", device->driver);
-    bn_json_put_text(object, "version", device->version);
-    bn_json_put_count(object, "memory", device->memory);
-    bn_json_put_text(object, "program", device->program);
+    BN_PUT(object, BN_STRING("id", device->id), BN_STRING("type", device->type),
+           BN_TEXT("name", device->name), BN_TEXT("vendor", device->vendor),
+           BN_TEXT("platform", device->platform), BN_TEXT("driver", device->driver),
+           BN_TEXT("version", device->version), BN_COUNT("memory", device->memory),
+           BN_TEXT("program", device->program));
 }
 
 uint64_t bn_machine_status_bytes(const char *name)
@@ -363,11 +356,9 @@ static void put_slug(char *out, size_t room, const char *model)
 
 static void put_identity(bn_json *o, const struct bn_machine *m)
 {
-    bn_json_put_string(o, "arch", m->arch);
-    bn_json_put_string(o, "cpu_model", m->cpu_model);
+    BN_PUT(o, BN_STRING("arch", m->arch), BN_STRING("cpu_model", m->cpu_model));
     bn_json_put_texts(o, "cpu_flags", m->flags, m->n_flags);
-    bn_json_put_u64(o, "cpus_online", m->cpus_online);
-    bn_json_put_u64(o, "cores", m->cores);
+    BN_PUT(o, BN_U64("cpus_online", m->cpus_online), BN_U64("cores", m->cores));
     /* The kernel reserves a varying part of it. */
     bn_json_put_u64(o, "memory_gib", (m->memory_bytes + (1u << 29)) >> 30);
     if (m->hypervisor_known)
@@ -376,9 +367,8 @@ static void put_identity(bn_json *o, const struct bn_machine *m)
         bn_json_put_null(o, "hypervisor");
     if (m->device == NULL) return; /* with one, it is another machine than its CPU alone */
     bn_json *device = bn_json_put_object(o, "device");
-    bn_json_put_string(device, "type", m->device->type);
-    bn_json_put_string(device, "name", m->device->name);
-    bn_json_put_string(device, "platform", m->device->platform);
+    BN_PUT(device, BN_STRING("type", m->device->type), BN_STRING("name", m->device->name),
+           BN_STRING("platform", m->device->platform));
 }
 
 bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine *machine, bn_error *err)

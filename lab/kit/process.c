@@ -21,7 +21,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/kit/child.h"
 
 #define ERR_BYTES 4096u /* of standard error that are kept */
 #define IN_BYTES 65536u

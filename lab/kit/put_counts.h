@@ -1,11 +1,48 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several whole numbers of a JSON object at once: BN_PUT_COUNTS(object, {"calls", n_calls}, {"ns", ns}).
+ * Several members of a JSON object at once, in this order:
+ *
+ *     BN_PUT(object, BN_STRING("name", name), BN_U64("calls", n_calls), BN_FLAG("ok", ok));
+ *     BN_PUT_COUNTS(object, {"calls", n_calls}, {"ns", ns});
+ *     BN_PUT_STRINGS(object, {"test", test}, {"unit", unit});
  */
 #ifndef BN_KIT_PUT_COUNTS_H
 #define BN_KIT_PUT_COUNTS_H
 
 #include "base/json.h"
+
+struct bn_member {
+    const char *name;
+    uint64_t n;
+    enum { BN_AS_U64, BN_AS_COUNT, BN_AS_STRING, BN_AS_TEXT, BN_AS_NUMBER, BN_AS_BOOL } as;
+    const char *text;
+    double number;
+};
+#define BN_MEMBER(...) \
+    {                  \
+        __VA_ARGS__    \
+    }
+#define BN_U64(name, value) BN_MEMBER(name, value, BN_AS_U64, NULL, 0)
+#define BN_COUNT(name, value) BN_MEMBER(name, value, BN_AS_COUNT, NULL, 0)
+#define BN_STRING(name, value) BN_MEMBER(name, 0, BN_AS_STRING, value, 0)
+#define BN_TEXT(name, value) BN_MEMBER(name, 0, BN_AS_TEXT, value, 0)
+#define BN_NUMBER(name, value) BN_MEMBER(name, 0, BN_AS_NUMBER, NULL, value)
+#define BN_FLAG(name, value) BN_MEMBER(name, value, BN_AS_BOOL, NULL, 0)
+
+static inline void bn_put_members(bn_json *object, const struct bn_member *m, size_t n)
+{
+    for (; n-- > 0; m++) {
+        if (m->as == BN_AS_U64) bn_json_put_u64(object, m->name, m->n);
+        if (m->as == BN_AS_COUNT) bn_json_put_count(object, m->name, m->n);
+        if (m->as == BN_AS_STRING) bn_json_put_string(object, m->name, m->text);
+        if (m->as == BN_AS_TEXT) bn_json_put_text(object, m->name, m->text);
+        if (m->as == BN_AS_NUMBER) bn_json_put_number(object, m->name, m->number);
+        if (m->as == BN_AS_BOOL) bn_json_put_bool(object, m->name, m->n != 0);
+    }
+}
+#define BN_PUT(object, ...)                                         \
+    bn_put_members(object, (const struct bn_member[]){__VA_ARGS__}, \
+                   sizeof((const struct bn_member[]){__VA_ARGS__}) / sizeof(struct bn_member))
 
 struct bn_named_count {
     const char *name;
@@ -20,5 +57,14 @@ static inline void bn_put_counts(bn_json *object, const struct bn_named_count *l
 #define BN_PUT_COUNTS(object, ...)                                      \
     bn_put_counts(object, (const struct bn_named_count[]){__VA_ARGS__}, \
                   sizeof((const struct bn_named_count[]){__VA_ARGS__}) / sizeof(struct bn_named_count))
+
+static inline void bn_put_strings(bn_json *object, const char *const (*list)[2], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        bn_json_put_string(object, list[i][0], list[i][1]);
+}
+#define BN_PUT_STRINGS(object, ...)                               \
+    bn_put_strings(object, (const char *const[][2]){__VA_ARGS__}, \
+                   sizeof((const char *const[][2]){__VA_ARGS__}) / sizeof(char *[2]))
 
 #endif

@@ -122,10 +122,9 @@ bn_json *bn_prof_put_brick(bn_json *bricks, const char *name, enum bn_brick_cate
                            const struct bn_brick_stats *b, uint64_t sum_ns)
 {
     bn_json *o = bn_json_add_object(bricks);
-    bn_json_put_string(o, "name", name);
-    bn_json_put_string(o, "category", bn_brick_category_name(category));
-    BN_PUT_COUNTS(o, {"count", b->count}, {"inclusive_ns", b->inclusive_ns},
-                  {"exclusive_ns", b->exclusive_ns}, {"bytes", b->bytes});
+    BN_PUT(o, BN_STRING("name", name), BN_STRING("category", bn_brick_category_name(category)),
+           BN_U64("count", b->count), BN_U64("inclusive_ns", b->inclusive_ns),
+           BN_U64("exclusive_ns", b->exclusive_ns), BN_U64("bytes", b->bytes));
     put_ratio(o, "share_of_sum", (double)b->exclusive_ns, (double)sum_ns, "nothing was measured");
     return o;
 }
@@ -151,8 +150,7 @@ static bn_status put_bricks(bn_json *summary, const bn_prof *prof, bn_error *err
         put_quantile(o, "median_ns", q.median_ns);
         put_quantile(o, "p95_ns", q.p95_ns);
         put_quantile(o, "p99_ns", q.p99_ns);
-        bn_json_put_u64(o, "max_ns", b.max_ns);
-        bn_json_put_u64(o, "elements", b.elements);
+        BN_PUT(o, BN_U64("max_ns", b.max_ns), BN_U64("elements", b.elements));
     }
     return BN_OK;
 }
@@ -178,8 +176,7 @@ static void put_speed(bn_json *summary, const bn_prof *prof)
         n++;
         ns += bn_prof_ns(prof, prof->passes[i].end) - bn_prof_ns(prof, prof->passes[i].begin);
     }
-    bn_json_put_u64(summary, "decode_passes", n);
-    bn_json_put_u64(summary, "decode_ns", ns);
+    BN_PUT(summary, BN_U64("decode_passes", n), BN_U64("decode_ns", ns));
     put_ratio(summary, "decode_tokens_per_second", (double)n * 1e9, (double)ns, "no pass of one token");
 }
 
@@ -245,15 +242,13 @@ static void put_network(bn_json *profile, const bn_hparams *hp)
 bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *hp, bn_error *err)
 {
     bn_json *profile = bn_json_put_object(document, "profile");
-    bn_json_put_string(profile, "level", bn_prof_level_name(prof->level));
-    bn_json_put_u64(profile, "n_threads", prof->n_threads);
+    BN_PUT(profile, BN_STRING("level", bn_prof_level_name(prof->level)),
+           BN_U64("n_threads", prof->n_threads));
     bn_json *clock = bn_json_put_object(profile, "clock");
-    bn_json_put_string(clock, "id", prof->clock.counter ? "counter" : "monotonic");
-    bn_json_put_number(clock, "ns_per_tick", prof->clock.ns_per_tick);
-    bn_json_put_u64(clock, "resolution_ticks", prof->resolution);
+    BN_PUT(clock, BN_STRING("id", prof->clock.counter ? "counter" : "monotonic"),
+           BN_NUMBER("ns_per_tick", prof->clock.ns_per_tick), BN_U64("resolution_ticks", prof->resolution));
     put_network(profile, hp);
-    bn_json_put_u64(profile, "wall_ns", prof->wall_ns);
-    bn_json_put_u64(profile, "dropped", bn_prof_dropped(prof));
+    BN_PUT(profile, BN_U64("wall_ns", prof->wall_ns), BN_U64("dropped", bn_prof_dropped(prof)));
     bn_json *bricks = bn_json_put_array(profile, "bricks"), *kernels = bn_json_put_array(profile, "kernels");
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         bn_json *brick = bn_json_add_object(bricks);
@@ -414,7 +409,7 @@ bn_status bn_prof_event_cost(double *least, double *median, enum bn_prof_level l
     bn_prof *prof = NULL;
     BN_TRY(bn_prof_open(&prof, &options, err));
     prof->enabled = true;
-    *least = INFINITY;
+    *least = (double)INFINITY;
     for (unsigned i = 0; i < BATCHES; i++) {
         bn_prof_reset_epoch(prof);
         struct bn_prof_trail *trail = bn_prof_trail(prof, 0);

@@ -5,6 +5,7 @@
 #include "lab/profile/graph.h"
 
 #include "base/error.h"
+#include "lab/kit/order.h"
 
 void bn_graph_open(struct bn_graph *graph)
 {
@@ -188,18 +189,11 @@ static uint64_t length_of(const struct builder *b, const struct bn_prof_event *e
 /* NULL: the CPU ran it. */
 static const struct bn_prof_launch *launch_of(const bn_prof *prof, const struct bn_prof_event *e)
 {
-    size_t low = 0, high = prof->n_launches;
-    if (high == 0 || e < prof->trails[0].events || e >= prof->trails[0].events + prof->trails[0].n)
-        return NULL;
+    size_t n = prof->n_launches, at;
+    if (n == 0 || e < prof->trails[0].events || e >= prof->trails[0].events + prof->trails[0].n) return NULL;
     size_t event = (size_t)(e - prof->trails[0].events);
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (prof->launches[middle].event < event)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < prof->n_launches && prof->launches[low].event == event ? &prof->launches[low] : NULL;
+    BN_SEARCH(at, n, prof->launches[at].event < event);
+    return at < n && prof->launches[at].event == event ? &prof->launches[at] : NULL;
 }
 
 /* Adds an event to the node of its group. */

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "lab/kit/put_counts.h"
 #include "lab/profile/graph.h"
 
 static const struct {
@@ -173,8 +174,7 @@ static void put_work(bn_json *object, const struct bn_graph_node *node)
 
 static void put_node(bn_json *object, const struct bn_graph_node *node, uint32_t id)
 {
-    bn_json_put_u64(object, "id", id);
-    bn_json_put_string(object, "kind", NODES[node->kind].name);
+    BN_PUT(object, BN_U64("id", id), BN_STRING("kind", NODES[node->kind].name));
     if (node->parent != BN_NODE_NONE) bn_json_put_u64(object, "parent", node->parent);
     if (is_numbered(node))
         bn_json_put_u64(object, "index", node->index);
@@ -200,9 +200,7 @@ void bn_graph_put(bn_json *object, const struct bn_graph *graph)
     for (uint32_t i = 0; i < graph->n_nodes + graph->n_edges; i++) {
         if (!edge_at(graph, i, &e)) continue;
         bn_json *edge = bn_json_add_object(edges);
-        bn_json_put_string(edge, "kind", EDGES[e.kind].name);
-        bn_json_put_u64(edge, "from", e.from);
-        bn_json_put_u64(edge, "to", e.to);
+        BN_PUT(edge, BN_STRING("kind", EDGES[e.kind].name), BN_U64("from", e.from), BN_U64("to", e.to));
     }
 }
 
@@ -212,10 +210,8 @@ void bn_graph_put(bn_json *object, const struct bn_graph *graph)
 static bn_json *put_event(bn_json *events, const char *name, const char *phase, int32_t thread)
 {
     bn_json *event = bn_json_add_object(events);
-    bn_json_put_string(event, "name", name);
-    bn_json_put_string(event, "ph", phase);
-    bn_json_put_u64(event, "pid", 1);
-    bn_json_put_u64(event, "tid", (uint64_t)thread);
+    BN_PUT(event, BN_STRING("name", name), BN_STRING("ph", phase), BN_U64("pid", 1),
+           BN_U64("tid", (uint64_t)thread));
     return event;
 }
 
@@ -224,8 +220,7 @@ static void put_task(bn_json *event, const struct bn_graph *graph, const struct 
 {
     const struct bn_graph_node *above = node;
     const char *brick = NULL;
-    bn_json_put_number(event, "ts", (double)node->begin_ns / 1e3);
-    bn_json_put_number(event, "dur", (double)node->ns / 1e3);
+    BN_PUT(event, BN_NUMBER("ts", (double)node->begin_ns / 1e3), BN_NUMBER("dur", (double)node->ns / 1e3));
     bn_json *args = bn_json_put_object(event, "args");
     while (above->parent != BN_NODE_NONE) {
         above = &graph->node[above->parent];

@@ -275,7 +275,8 @@ static bn_status attach(struct bn_live *live, const struct bn_live_options *o, b
                                       .n_events = (size_t)(room < MAX_ROOM ? room : MAX_ROOM),
                                       .n_passes = 2};
     BN_TRY(bn_prof_open(&live->prof, &options, err));
-    bn_prof_set_watch(live->prof, publish, live);
+    live->prof->watch = publish;
+    live->prof->watch_user = live;
     BN_TRY(bn_session_set_profile(live->session, live->prof, err));
     live->prof->enabled = true;
     bn_prof_reset_epoch(live->prof);

@@ -3,7 +3,7 @@
  * Computes the schedule of a graph, and shows it brick by brick. Edges are in the order of the nodes at their
  * ends (bn_graph_link), so one walk over them gives the earliest starts, and one back gives the latest.
  */
-#include "lab/profile/schedule.h"
+#include "lab/profile/graph.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -204,15 +204,13 @@ void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *s)
 
 void bn_schedule_put_rows(bn_json *object, const struct bn_schedule *s)
 {
-    bn_json_put_u64(object, "path_ns", s->path_ns);
-    bn_json_put_u64(object, "work_ns", s->work_ns);
-    bn_json_put_number(object, "parallelism", bn_schedule_parallelism(s));
+    BN_PUT(object, BN_U64("path_ns", s->path_ns), BN_U64("work_ns", s->work_ns),
+           BN_NUMBER("parallelism", bn_schedule_parallelism(s)));
     bn_json *bricks = bn_json_put_array(object, "bricks");
     for (const struct bn_schedule_row *r = s->rows; r < s->rows + s->n_rows; r++) {
         bn_json *brick = bn_json_add_object(bricks);
-        bn_json_put_string(brick, "name", r->name);
-        BN_PUT_COUNTS(brick, {"path_ns", r->path_ns}, {"work_ns", r->work_ns},
-                      {"most_slack_ns", r->slack_ns});
+        BN_PUT(brick, BN_STRING("name", r->name), BN_U64("path_ns", r->path_ns),
+               BN_U64("work_ns", r->work_ns), BN_U64("most_slack_ns", r->slack_ns));
     }
 }
 
@@ -221,8 +219,7 @@ void bn_schedule_put(bn_json *object, const struct bn_schedule *s, const struct 
     bn_json_put_texts(object, "from", (const char *const[]){"nodes", "edges"}, 2);
     bn_json_put_bool(object, "model", false); /* measured */
     bn_schedule_put_rows(object, s);
-    bn_json_put_u64(object, "span_ns", s->span_ns);
-    bn_json_put_u64(object, "wait_ns", s->wait_ns);
+    BN_PUT(object, BN_U64("span_ns", s->span_ns), BN_U64("wait_ns", s->wait_ns));
     bn_json *path = bn_json_put_array(object, "path"), *leaves = bn_json_put_array(object, "leaves");
     for (uint32_t i = 0; i < s->n_path; i++)
         bn_json_add_u64(path, s->path[i]);

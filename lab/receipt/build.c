@@ -31,13 +31,6 @@ struct build {
     bn_error *err;
 };
 
-static void put_ids_digest(bn_json *object, const char *name, const int32_t *ids, size_t n)
-{
-    char hex[BN_SHA256_HEX];
-    bn_receipt_ids_digest(ids, n, hex);
-    bn_json_put_string(object, name, hex);
-}
-
 /* A text as its digest, and as itself under the name without "_sha256" when texts are shown. */
 static void put_text(struct build *b, bn_json *object, const char *name, const char *name_sha256,
                      const char *text, size_t n)
@@ -116,14 +109,29 @@ static void put_grammar(bn_json *request, const struct bn_grammar *grammar)
     bn_json_put_string(object, "text", grammar->text);
 }
 
+/* Settings that most requests do not have. */
+static void put_changes(bn_json *request, const bn_sampler_options *s)
+{
+    char id[16];
+    if (s->presence_penalty != 0.0f) bn_json_put_f32(request, "presence_penalty", s->presence_penalty);
+    if (s->frequency_penalty != 0.0f) bn_json_put_f32(request, "frequency_penalty", s->frequency_penalty);
+    bn_json *bias = s->n_bias > 0 ? bn_json_put_object(request, "logit_bias") : NULL;
+    for (size_t i = 0; i < s->n_bias; i++) {
+        snprintf(id, sizeof id, "%d", (int)s->bias[i].id);
+        bn_json_put_f32(bias, id, s->bias[i].logit);
+    }
+}
+
 static void put_request(struct build *b, bn_json *predicate)
 {
     const struct bn_receipt_input *in = b->in;
     const struct bn_generation *gen = b->gen;
     bn_json *request = bn_json_put_object(predicate, "request");
+    char hex[BN_SHA256_HEX];
     put_text(b, request, "prompt", "prompt_sha256", in->prompt, in->n_prompt_bytes);
     bn_json_put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
-    put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt);
+    bn_receipt_ids_digest(gen->prompt, gen->n_prompt, hex);
+    bn_json_put_string(request, "prompt_ids_sha256", hex);
     bn_json_put_u64(request, "n_predict", gen->n_predict);
     bn_json_put_f32(request, "temperature", gen->sampling.temperature);
     bn_json_put_u64(request, "top_k", gen->sampling.top_k);
@@ -131,6 +139,7 @@ static void put_request(struct build *b, bn_json *predicate)
     bn_json_put_f32(request, "min_p", gen->sampling.min_p);
     bn_json_put_f32(request, "repeat_penalty", gen->sampling.repeat_penalty);
     bn_json_put_u64(request, "repeat_last", gen->sampling.repeat_last);
+    put_changes(request, &gen->sampling);
     bn_json_put_u64(request, "seed", gen->sampling.seed);
     bn_json_put_ids(request, "stop_ids", gen->stop_ids, gen->n_stop_ids);
     bn_json_put_texts(request, "stops", gen->stops, gen->n_stops);
@@ -461,6 +470,25 @@ bool bn_receipt_seed(const bn_json *seed, uint64_t *value)
         if (!bn_mul_ok(*value, 10, value) || !bn_add_ok(*value, (uint64_t)(*digits - '0'), value))
             return false;
     return *digits == '\0';
+}
+
+bn_status bn_receipt_bias(bn_candidate **out, bn_sampler_options *s, const bn_json *object, size_t n_vocab,
+                          bn_error *err)
+{
+    bool ok = bn_json_kind(object) == BN_JSON_OBJECT;
+    if (object == NULL) return BN_OK;
+    s->bias = *out = bn_alloc(bn_json_size(object) + 1, sizeof **out);
+    s->n_bias = 0;
+    if (*out == NULL) return bn_nomem(err);
+    for (const bn_json *m = bn_json_first(object); m != NULL && ok; m = bn_json_next(m)) {
+        const char *id = bn_json_name(m);
+        size_t n = strspn(id, "0123456789");
+        double value = 0;
+        ok = n > 0 && n < 10 && id[n] == '\0' && (n == 1 || id[0] != '0') && bn_json_number(m, &value);
+        if (ok && (float)value != 0.0f) (*out)[s->n_bias++] = (bn_candidate){(int32_t)atol(id), (float)value};
+    }
+    if (!ok) return bn_fail(err, BN_ERR_FORMAT, "logit_bias is not an object of token ids and numbers");
+    return bn_sampler_check(s, n_vocab, err);
 }
 
 uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns)

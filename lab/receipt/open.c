@@ -25,9 +25,9 @@ static bn_status parse(bn_json **out, const char *text, size_t n, bn_error *err)
 }
 
 /* root is a statement, or a predicate alone. */
-static bn_status look_inside(struct bn_receipt *r, bool may_be_bare, bn_error *err)
+static bn_status look_inside(struct bn_receipt *r, bool may_be_bare, bool may_be_release, bn_error *err)
 {
-    const char *type = NULL, *predicate_type = NULL;
+    const char *type = NULL;
     if (bn_json_kind(r->root) != BN_JSON_OBJECT) return bn_fail(err, BN_ERR_FORMAT, "a receipt is an object");
     if (bn_json_get(r->root, "_type") == NULL && bn_json_get(r->root, "predicateType") == NULL &&
         may_be_bare) {
@@ -37,8 +37,11 @@ static bn_status look_inside(struct bn_receipt *r, bool may_be_bare, bn_error *e
     }
     if (!bn_json_string(bn_json_get(r->root, "_type"), &type) || strcmp(type, BN_RECEIPT_STATEMENT_TYPE) != 0)
         return bn_fail(err, BN_ERR_FORMAT, "_type is not %s", BN_RECEIPT_STATEMENT_TYPE);
-    if (!bn_json_string(bn_json_get(r->root, "predicateType"), &predicate_type) ||
-        strcmp(predicate_type, BN_RECEIPT_PREDICATE_TYPE) != 0)
+    bool release = bn_json_text_is(r->root, "predicateType", BN_PROVENANCE_TYPE);
+    if (release && !may_be_release)
+        return bn_hint(bn_fail(err, BN_ERR_FORMAT, "is the provenance of a release, not a receipt"), err,
+                       "bn-verify-receipt FILE --public-key KEY --files DIR");
+    if (!release && !bn_json_text_is(r->root, "predicateType", BN_RECEIPT_PREDICATE_TYPE))
         return bn_fail(err, BN_ERR_FORMAT, "predicateType is not %s", BN_RECEIPT_PREDICATE_TYPE);
     r->statement = r->root;
     r->predicate = bn_json_get(r->root, "predicate");
@@ -170,14 +173,15 @@ bn_status bn_receipt_open(struct bn_receipt *receipt, const char *text, size_t n
 {
     static const struct bn_receipt_keys none = {0};
     *receipt = (struct bn_receipt){0};
+    if (keys == NULL) keys = &none;
     BN_TRY(check_is_json(text, n, err));
     bn_status status = parse(&receipt->root, text, n, err);
     if (status == BN_OK &&
         (bn_json_get(receipt->root, "payload") != NULL || bn_json_get(receipt->root, "signatures") != NULL)) {
-        status = unwrap(receipt, keys == NULL ? &none : keys, err);
+        status = unwrap(receipt, keys, err);
         if (status == BN_OK && receipt->root == NULL) return BN_OK;
     }
-    if (status == BN_OK) status = look_inside(receipt, receipt->form == BN_RECEIPT_BARE, err);
+    if (status == BN_OK) status = look_inside(receipt, receipt->form == BN_RECEIPT_BARE, keys->release, err);
     if (status != BN_OK) bn_receipt_release(receipt);
     return status;
 }

@@ -34,6 +34,7 @@ struct bn_receipt_keys {
     size_t n;
     size_t threshold; /* keys that must verify an envelope; 0 counts as 1 */
     bool unverified;  /* read the payload of an envelope without them */
+    bool release;     /* the provenance of a release is accepted too */
 };
 
 /* BN_ERR_FORMAT or BN_ERR_LIMIT for what is not a receipt. An envelope that too few keys verify is BN_OK with

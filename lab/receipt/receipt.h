@@ -24,6 +24,7 @@
 
 #define BN_RECEIPT_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
 #define BN_RECEIPT_PREDICATE_TYPE "https://bn.invalid/inference-receipt/v1"
+#define BN_PROVENANCE_TYPE "https://slsa.dev/provenance/v1" /* of the files of a release */
 #define BN_RECEIPT_PAYLOAD_TYPE "application/vnd.in-toto+json"
 #define BN_RECEIPT_SCHEMA_VERSION "1.0.0"
 #define BN_RECEIPT_DEVICE_BACKEND "opencl" /* of kernels on a device; else "cpu" */
@@ -104,6 +105,10 @@ void bn_receipt_put_shape(bn_json *object, const bn_model *model);
 void bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX]);
 /* request.seed: a number, or from 2^53 on a text of digits. */
 bool bn_receipt_seed(const bn_json *seed, uint64_t *value);
+/* logit_bias, {"ID": VALUE, ...}, of a receipt or of another request; zeros are left out, and NULL changes nothing. *out
+ * is NULL before; the caller releases it with bn_free after the generation, and after an error. */
+BN_MUST_CHECK bn_status bn_receipt_bias(bn_candidate **out, bn_sampler_options *sampling,
+                                        const bn_json *object, size_t n_vocab, bn_error *err);
 /* n things in ns nanoseconds as thousandths of things a second, rounded; 0 when ns is 0. */
 uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns);
 /* The smallest of n > 0 ascending samples that percent of all samples do not exceed (nearest rank). */

@@ -168,11 +168,6 @@ void bn_page_verdict(struct bn_buf *out, const char *kind, const char *kicker, c
             sentence);
 }
 
-void bn_page_verdict_end(struct bn_buf *out)
-{
-    bn_buf_puts(out, "</div>\n");
-}
-
 void bn_page_mark(struct bn_buf *out, const char *kind)
 {
     static const char *const MARKS[][2] = {
@@ -187,25 +182,10 @@ void bn_page_details(struct bn_buf *out, const char *summary, const char *note)
     bn_html(out, "<details><summary><b>%s</b> %s</summary>\n", summary, note);
 }
 
-void bn_page_details_end(struct bn_buf *out)
-{
-    bn_buf_puts(out, "</details>\n");
-}
-
-void bn_page_facts(struct bn_buf *out)
-{
-    bn_buf_puts(out, "<table class=\"facts\"><tbody>\n");
-}
-
 void bn_page_fact(struct bn_buf *out, const char *name, const char *text)
 {
     bn_html(out, "<tr><th scope=\"row\">%s</th><td>%s</td></tr>\n", name,
             text[0] != '\0' ? text : "not known");
-}
-
-void bn_page_facts_end(struct bn_buf *out)
-{
-    bn_buf_puts(out, "</tbody></table>\n");
 }
 
 void bn_page_words(struct bn_buf *out, const char *const (*words)[2], size_t n)

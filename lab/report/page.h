@@ -24,21 +24,17 @@ void bn_page_begin(struct bn_buf *out, const char *title, bool sortable);
 void bn_page_end(struct bn_buf *out);
 
 /* The box at the top: the sentence that answers the reader's question. kind is "ok", "warn", "bad" or ""
- * (neutral); kicker is the small line above it. Paragraphs may follow until bn_page_verdict_end. */
+ * (neutral); kicker is the small line above it. Paragraphs may follow, and then </div>. */
 void bn_page_verdict(struct bn_buf *out, const char *kind, const char *kicker, const char *sentence);
-void bn_page_verdict_end(struct bn_buf *out);
 /* A check mark, a cross, an exclamation mark or a dash for "ok", "bad", "warn", "skip"; nothing for other
  * kinds. */
 void bn_page_mark(struct bn_buf *out, const char *kind);
 
-/* A folded section; its summary is the text. */
+/* A folded section up to </details>; its summary is the text. */
 void bn_page_details(struct bn_buf *out, const char *summary, const char *note);
-void bn_page_details_end(struct bn_buf *out);
 
-/* A table of names and values. A row without text says "not known". */
-void bn_page_facts(struct bn_buf *out);
+/* A row of a table of the class "facts": names and values. Without text it says "not known". */
 void bn_page_fact(struct bn_buf *out, const char *name, const char *text);
-void bn_page_facts_end(struct bn_buf *out);
 
 /* A list of words and their meanings under a heading. */
 void bn_page_words(struct bn_buf *out, const char *const (*words)[2], size_t n);

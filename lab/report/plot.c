@@ -77,22 +77,12 @@ void bn_plot_figure(struct bn_buf *out, const char *class_name, const char *titl
             caption);
 }
 
-void bn_plot_figure_end(struct bn_buf *out)
-{
-    bn_buf_puts(out, "</div>\n");
-}
-
 void bn_plot_begin(struct bn_buf *out, const struct bn_plot *p, const char *title)
 {
     bn_html(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.1f %.1f\" role=\"img\" "
             "aria-label=\"%s\">\n",
             p->width, p->height, title);
-}
-
-void bn_plot_end(struct bn_buf *out)
-{
-    bn_buf_puts(out, "</svg>\n");
 }
 
 /* ---- axes ---- */
@@ -114,6 +104,9 @@ static void put_mark(struct bn_buf *out, double value, double most, double step)
         bn_html(out, "%.9g", value);
 }
 
+/* Draws the mark of an axis. */
+typedef void mark_fn(struct bn_buf *out, const struct bn_plot *p, double value, double step);
+
 static void mark_y(struct bn_buf *out, const struct bn_plot *p, double value, double step)
 {
     double y = bn_plot_y(p, value);
@@ -123,28 +116,6 @@ static void mark_y(struct bn_buf *out, const struct bn_plot *p, double value, do
     bn_html(out, "</text>\n");
 }
 
-/* Marks at powers of ten: from, from + each, ... to. */
-static int decades(double low, double high, int *from, int *to)
-{
-    *from = (int)lround(log10(low));
-    *to = (int)lround(log10(high));
-    int each = (*to - *from + 5) / 6;
-    return each > 0 ? each : 1;
-}
-
-void bn_plot_y_axis(struct bn_buf *out, const struct bn_plot *p)
-{
-    if (p->log_y) {
-        int from, to, each = decades(p->y0, p->y1, &from, &to);
-        for (int e = from; e <= to; e += each)
-            mark_y(out, p, pow(10, e), 0);
-        return;
-    }
-    double step = step_of(p->y1 - p->y0, 6), first = ceil(p->y0 / step - 1e-9);
-    for (unsigned i = 0; i < MARKS_MAX && (first + i) * step <= p->y1 + 1e-9 * step; i++)
-        mark_y(out, p, (first + i) * step, step);
-}
-
 static void mark_x(struct bn_buf *out, const struct bn_plot *p, double value, double step)
 {
     bn_html(out, "<text class=\"x\" x=\"%.1f\" y=\"%.1f\">", bn_plot_x(p, value), p->height - p->bottom + 18);
@@ -152,21 +123,33 @@ static void mark_x(struct bn_buf *out, const struct bn_plot *p, double value, do
     bn_html(out, "</text>\n");
 }
 
+/* At multiples of the step; on a logarithmic axis at powers of ten. */
+static void put_marks(struct bn_buf *out, const struct bn_plot *p, mark_fn *mark, double low, double high,
+                      bool is_log, double step)
+{
+    if (is_log) {
+        int from = (int)lround(log10(low)), to = (int)lround(log10(high)), each = (to - from + 5) / 6;
+        for (int e = from; e <= to; e += each > 0 ? each : 1)
+            mark(out, p, pow(10, e), 0);
+        return;
+    }
+    double first = ceil(low / step - 1e-9);
+    for (unsigned i = 0; i < MARKS_MAX && (first + i) * step <= high + 1e-9 * step; i++)
+        mark(out, p, (first + i) * step, step);
+}
+
+void bn_plot_y_axis(struct bn_buf *out, const struct bn_plot *p)
+{
+    put_marks(out, p, mark_y, p->y0, p->y1, p->log_y, step_of(p->y1 - p->y0, 6));
+}
+
 void bn_plot_x_axis(struct bn_buf *out, const struct bn_plot *p, const char *label)
 {
     bn_html(out, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>\n", p->left, p->height - p->bottom,
             p->width - p->right);
-    if (p->log_x) {
-        int from, to, each = decades(p->x0, p->x1, &from, &to);
-        for (int e = from; e <= to; e += each)
-            mark_x(out, p, pow(10, e), 0);
-    } else {
-        double step = step_of(p->whole_x ? fmax(p->x1 - p->x0, 1) : p->x1 - p->x0, 8);
-        if (p->whole_x) step = fmax(step, 1);
-        double first = ceil(p->x0 / step - 1e-9);
-        for (unsigned i = 0; i < MARKS_MAX && (first + i) * step <= p->x1 + 1e-9 * step; i++)
-            mark_x(out, p, (first + i) * step, step);
-    }
+    double step = step_of(p->whole_x ? fmax(p->x1 - p->x0, 1) : p->x1 - p->x0, 8);
+    if (p->whole_x) step = fmax(step, 1);
+    put_marks(out, p, mark_x, p->x0, p->x1, p->log_x, step);
     bn_html(out, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", p->width - p->right,
             p->height - 4, label);
 }
@@ -264,5 +247,5 @@ void bn_plot_bars(struct bn_buf *out, const char *title, const struct bn_plot_ba
         bn_html(out, "<text class=\"value start\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", end + 8, y + 32,
                 b->text);
     }
-    bn_plot_end(out);
+    bn_buf_puts(out, "</svg>\n");
 }

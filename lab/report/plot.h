@@ -17,12 +17,10 @@ struct bn_plot {
 /* A plot of half the page's width with room for both axes; the data range is 0 to 1. */
 struct bn_plot bn_plot_of(double height);
 
-/* A figure: title, caption ("" for none), and what follows up to bn_plot_figure_end. */
+/* A figure: title, caption ("" for none), and what follows up to </div>. */
 void bn_plot_figure(struct bn_buf *out, const char *class_name, const char *title, const char *caption);
-void bn_plot_figure_end(struct bn_buf *out);
-/* The picture in a figure; the title is for readers who cannot see it. */
+/* The picture in a figure, up to </svg>; the title is for readers who cannot see it. */
 void bn_plot_begin(struct bn_buf *out, const struct bn_plot *plot, const char *title);
-void bn_plot_end(struct bn_buf *out);
 
 /* ---- ranges ---- */
 

@@ -11,12 +11,12 @@
 
 #include "base/error.h"
 #include "lab/report/page.h"
-#include "lab/report/units.h"
 
 #define CELL_MAX (1u << 16)
 #define TEXT_COLUMNS 80u
 #define COLUMNS_MAX 24u
-#define NAMES_MAX 3u /* rows that a note names; of more, only the first */
+#define LEAST_NAME 24u /* columns */
+#define NAMES_MAX 3u   /* rows that a note names; of more, only the first */
 
 /* ---- cells ---- */
 
@@ -82,6 +82,19 @@ void bn_table_printf(struct bn_table *t, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     bn_table_text(t, text);
+}
+
+void bn_table_test(struct bn_table *t, const char *before, const char *key)
+{
+    char name[BN_TEST_ROOM];
+    const char *colon = before[0] != '\0' ? ": " : "";
+    bn_test_name(name, key);
+    bn_table_printf(t, "%s%s%s", before, colon, name);
+    if (t->failed || t->n_cells == 0 || strcmp(name, key) == 0) return;
+    struct bn_buf b = {.max = CELL_MAX};
+    bn_buf_printf(&b, "%s%s%s", before, colon, key);
+    t->failed = b.failed;
+    t->cells[t->n_cells - 1].exact = b.data;
 }
 
 void bn_table_count(struct bn_table *t, size_t n)
@@ -217,6 +230,14 @@ static void lay_out(struct text_layout *l, const struct bn_table *t, size_t n_co
     while (!t->side_by_side && needed > 0 && t->align[needed - 1] != 'l')
         needed--;
     l->end = end_of(l, t, n_cols, 0);
+    if (l->end < needed && t->align[1] != 'l') { /* the longest names get lines of their own */
+        size_t others = 0;
+        for (size_t c = 1; c < n_cols; c++)
+            others += 2 + l->width[c];
+        if (others + LEAST_NAME > TEXT_COLUMNS) return;
+        l->width[0] = TEXT_COLUMNS - others;
+        l->end = n_cols;
+    }
     while (l->end < needed && t->align[l->first] == 'l' && t->align[l->first + 1] != '\0')
         l->end = end_of(l, t, n_cols, ++l->first);
 }
@@ -243,7 +264,9 @@ static void put_text_row(struct bn_buf *out, const struct bn_table *t, const str
     size_t start = out->len;
     for (size_t c = l->first; c < l->end; c++) {
         if (c > 0) bn_buf_puts(out, "  ");
-        put_padded(out, head ? t->heads[c] : text_at(t, row, c), l->width[c], is_number(t, c));
+        const char *text = head ? t->heads[c] : text_at(t, row, c);
+        put_padded(out, text, l->width[c], is_number(t, c));
+        if (c == 0 && width_of(text) > l->width[c]) bn_buf_printf(out, "\n%*s", (int)l->width[c], "");
     }
     while (!out->failed && out->len > start && out->data[out->len - 1] == ' ')
         out->data[--out->len] = '\0';
@@ -394,13 +417,20 @@ void bn_table_put_html(struct bn_buf *out, const struct bn_table *t, const char 
 
 /* ---- for programs ---- */
 
+/* The text of a cell for programs: the key of a test, not its name. */
+static const char *key_at(const struct bn_table *t, size_t row, size_t column)
+{
+    const char *exact = t->cells[row * t->n_cols + column].exact;
+    return exact != NULL ? exact : text_at(t, row, column);
+}
+
 /* The exact number of a cell, which a space and its unit may follow; NULL when it has none. */
 static const char *number_at(const struct bn_table *t, size_t row, size_t column)
 {
     const char *exact = t->cells[row * t->n_cols + column].exact, *text = text_at(t, row, column);
     char *end;
-    if (exact != NULL) return exact;
     if (t->align[column] == 'l' || t->align[column] == 'n') return NULL;
+    if (exact != NULL) return exact;
     (void)strtod(text, &end);
     return end > text && *end == '\0' ? text : NULL;
 }
@@ -446,7 +476,7 @@ void bn_table_put_csv(struct bn_buf *out, const struct bn_table *t)
             if (number != NULL)
                 bn_buf_append(out, number, strcspn(number, " ")); /* -1 is not a formula */
             else if (t->align[c] != 'r')
-                put_csv(out, text_at(t, i, c));
+                put_csv(out, key_at(t, i, c));
         }
         bn_buf_puts(out, "\r\n");
     }
@@ -462,7 +492,7 @@ void bn_table_put_json(bn_json *object, const char *name, const struct bn_table 
             if (number != NULL)
                 bn_json_put_number(row, t->heads[c], strtod(number, NULL));
             else if (t->align[c] != 'r')
-                bn_json_put_text(row, t->heads[c], text_at(t, i, c));
+                bn_json_put_text(row, t->heads[c], key_at(t, i, c));
             else
                 bn_json_put_null(row, t->heads[c]);
         }

@@ -10,10 +10,11 @@
 #define BN_REPORT_TABLE_H
 
 #include "lab/report/page.h"
+#include "lab/report/units.h"
 
 struct bn_table_cell {
     char *text;
-    char *exact; /* NULL: the text is exact */
+    char *exact; /* for programs: the exact number, the key of a test; NULL: the text */
 };
 struct bn_table {
     const char *const *heads;
@@ -34,6 +35,8 @@ void bn_table_row(struct bn_table *table, const char *kind);
 
 void bn_table_text(struct bn_table *table, const char *text);
 void bn_table_printf(struct bn_table *table, const char *fmt, ...) BN_PRINTF(2, 3);
+/* The name of a test for people, after "before: " unless that is empty; for programs, the key. */
+void bn_table_test(struct bn_table *table, const char *before, const char *key);
 void bn_table_count(struct bn_table *table, size_t n);
 /* "5.343 ms"; "5.301 - 5.402" in the unit of `of`; "+1.23 %"; units as in units.h */
 void bn_table_value(struct bn_table *table, double value, const char *unit);

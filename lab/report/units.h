@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers with units, for people. One formatter for every table, page and message: four significant digits,
- * and the prefix that leaves one to four digits before the point.
+ * Numbers with units, and names of tests, for people. One formatter for every table, page and message: four
+ * significant digits, and the prefix that leaves one to four digits before the point.
  *
  * A unit is named as documents name it: "ns", "bytes", "bytes/s", "tok/s", "ops/s", "MAC/s", "1/s", "1".
  * Sizes use binary prefixes (KiB, MiB, GiB), rates use decimal ones (GB/s, GMAC/s). An unknown unit is
@@ -36,5 +36,19 @@ void bn_units_count(struct bn_buf *out, uint64_t n, const char *noun);
 /* The same for printf, in a caller's array; returns out. */
 const char *bn_units_text(char out[BN_UNITS_ROOM], double value, const char *unit);
 const char *bn_units_percent_text(char out[BN_UNITS_ROOM], double share, bool sign);
+
+/* ---- names of tests (test_name.c) ----
+ *
+ * Documents and baselines name a test by a key that never changes: "decode n=16 d=0 t=1". People read
+ * "decode 16 tokens, 1 thread". Fields that the table of fields does not have are shown as they are. */
+
+#define BN_TEST_ROOM 640u
+
+/* The name for people; returns out. A longer one is cut. */
+const char *bn_test_name(char out[BN_TEST_ROOM], const char *key);
+/* Whether the key or the name for people has this part: for --filter. */
+bool bn_test_has(const char *key, const char *part);
+/* Is the word, of n bytes, one of those in the text, which are separated by this character? */
+bool bn_has_word(const char *text, char between, const char *word, size_t n);
 
 #endif

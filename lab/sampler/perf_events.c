@@ -35,7 +35,6 @@
 #include "base/file.h"
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
-#include "lab/sampler/perf_records.h"
 #include "lab/sampler/tier.h"
 
 /* Rings: at first, and how far they are halved while that is too much for this user; when the drainer is

@@ -2,7 +2,7 @@
  *
  * Reads records out of the ring buffers of perf events; perf_event_open(2) describes them.
  */
-#include "lab/sampler/perf_records.h"
+#include "lab/sampler/tier.h"
 
 #include <linux/perf_event.h>
 #include <stdlib.h>
@@ -33,21 +33,16 @@ static const void *take(struct cursor *c, uint64_t n)
     return at;
 }
 
-static uint64_t take_u64(struct cursor *c)
+/* A number of 4 or 8 bytes. */
+static uint64_t take_number(struct cursor *c, size_t n)
 {
     uint64_t value = 0;
-    const void *at = take(c, sizeof value);
-    if (at != NULL) memcpy(&value, at, sizeof value);
+    const void *at = take(c, n);
+    if (at != NULL) memcpy(&value, at, n); /* all machines of bn are little endian */
     return value;
 }
-
-static uint32_t take_u32(struct cursor *c)
-{
-    uint32_t value = 0;
-    const void *at = take(c, sizeof value);
-    if (at != NULL) memcpy(&value, at, sizeof value);
-    return value;
-}
+#define take_u64(c) take_number(c, 8)
+#define take_u32(c) ((uint32_t)take_number(c, 4))
 
 /* The time at the end of all records but samples, after process and thread, which they have at their beginning too. */
 static uint64_t take_end_time(struct cursor *c)

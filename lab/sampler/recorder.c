@@ -35,6 +35,7 @@ struct bn_recorder {
     struct bn_record_options options;
     bn_recording recording; /* what is known before it is stopped */
     uint64_t began_ns;
+    bool self; /* it records this process */
 };
 
 /* ---- trials ---- */
@@ -160,6 +161,7 @@ bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *op
 {
     bn_recorder *r = NULL;
     BN_TRY(make(&r, options, err));
+    r->self = true;
     uint32_t pid = (uint32_t)getpid();
     char name[64] = "";
     (void)bn_machine_line("/proc/self/comm", name, sizeof name);
@@ -175,22 +177,17 @@ bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *op
     return BN_OK;
 }
 
-static bn_status stop(bn_recorder *r, bn_recording *out, bool self, bn_error *err)
+bn_status bn_recorder_stop(bn_recorder *r, bn_recording *out, bn_error *err)
 {
+    *out = (bn_recording){0};
     bn_status status = r->ops->stop(r->state, err);
     r->recording.delivery.wall_ns = bn_clock_ns() - r->began_ns;
-    if (status == BN_OK && self) status = bn_recording_read_maps(&r->recording, err);
+    if (status == BN_OK && r->self) status = bn_recording_read_maps(&r->recording, err);
     if (status != BN_OK) return status;
     *out = r->recording;
     r->recording = (bn_recording){0};
     bn_recording_finish(out);
     return BN_OK;
-}
-
-bn_status bn_recorder_stop(bn_recorder *recorder, bn_recording *out, bn_error *err)
-{
-    *out = (bn_recording){0};
-    return stop(recorder, out, true, err);
 }
 
 /* ---- a program ---- */
@@ -208,7 +205,7 @@ bn_status bn_record_program(bn_recording *out, struct bn_process *process,
     if (status == BN_OK)
         status =
             bn_process_await(process, start.pid, r->began_ns, options->timeout_ns, options->cancelled, err);
-    if (status == BN_OK) status = stop(r, out, false, err);
+    if (status == BN_OK) status = bn_recorder_stop(r, out, err);
     bn_recorder_close(r);
     return status;
 }

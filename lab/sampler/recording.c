@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "lab/kit/order.h"
+#include "lab/kit/put_counts.h"
 
 const char *bn_record_tier_name(enum bn_record_tier tier)
 {
@@ -262,13 +263,9 @@ void bn_delivery_put(bn_json *document, const struct bn_delivery *d)
     bn_json_put_string(o, "tier", bn_record_tier_name(d->tier));
     bn_json_put_string(o, "kind", bn_record_kind_name(d->kind));
     put_rates(o, d);
-    bn_json_put_u64(o, "samples", d->samples);
-    bn_json_put_number(o, "weight", d->weight);
-    bn_json_put_u64(o, "lost", d->lost);
-    bn_json_put_u64(o, "throttled", d->throttled);
-    bn_json_put_u64(o, "wall_ns", d->wall_ns);
-    bn_json_put_u64(o, "dump_bytes", d->dump_bytes);
-    bn_json_put_bool(o, "system", d->system);
+    BN_PUT(o, BN_U64("samples", d->samples), BN_NUMBER("weight", d->weight), BN_U64("lost", d->lost),
+           BN_U64("throttled", d->throttled), BN_U64("wall_ns", d->wall_ns),
+           BN_U64("dump_bytes", d->dump_bytes), BN_FLAG("system", d->system));
     if (d->system_refused[0] != '\0') bn_json_put_string(o, "system_refused", d->system_refused);
     if (d->note[0] != '\0') bn_json_put_string(o, "note", d->note);
     bn_json *refused = bn_json_put_object(o, "refused");

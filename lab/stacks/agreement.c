@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lab/kit/put_counts.h"
 #include "lab/stacks/bricks.h"
 #include "lab/stats/interval.h"
 
@@ -374,14 +375,10 @@ void bn_agreement_release(struct bn_agreement *agreement)
 static void put_row(bn_json *array, const struct bn_agreement_row *row)
 {
     bn_json *o = bn_json_add_object(array);
-    bn_json_put_string(o, "name", row->name);
-    bn_json_put_string(o, "kind", bn_frame_kind_name(row->kind));
-    bn_json_put_number(o, "measured", row->measured);
-    bn_json_put_number(o, "measured_low", row->measured_low);
-    bn_json_put_number(o, "measured_high", row->measured_high);
-    bn_json_put_number(o, "sampled", row->sampled);
-    bn_json_put_u64(o, "samples", row->samples);
-    bn_json_put_bool(o, "compared", row->compared);
+    BN_PUT(o, BN_STRING("name", row->name), BN_STRING("kind", bn_frame_kind_name(row->kind)),
+           BN_NUMBER("measured", row->measured), BN_NUMBER("measured_low", row->measured_low),
+           BN_NUMBER("measured_high", row->measured_high), BN_NUMBER("sampled", row->sampled),
+           BN_U64("samples", row->samples), BN_FLAG("compared", row->compared));
     const char *reason = row->kind == BN_FRAME_SLOT ? "too few samples have a kernel's function"
                                                     : "a wait, which samples of processor time may not see";
     bn_json_put_finite(o, "low", row->low, reason);
@@ -401,12 +398,10 @@ void bn_agreement_put(bn_json *document, const struct bn_agreement *agreement)
         bn_json_put_unavailable(o, "agrees", agreement->why);
         bn_json_put_string(o, "why", agreement->why);
     }
-    bn_json_put_u64(o, "busy_runs", agreement->busy_runs);
-    bn_json_put_u64(o, "samples", agreement->samples);
-    bn_json_put_number(o, "dispersion", agreement->dispersion);
-    bn_json_put_u64(o, "kernels_by_both", agreement->both);
-    bn_json_put_u64(o, "kernels_that_differ", agreement->other);
-    bn_json_put_number(o, "kernels_may_differ", agreement->other_allowed);
+    BN_PUT(o, BN_U64("busy_runs", agreement->busy_runs), BN_U64("samples", agreement->samples),
+           BN_NUMBER("dispersion", agreement->dispersion), BN_U64("kernels_by_both", agreement->both),
+           BN_U64("kernels_that_differ", agreement->other),
+           BN_NUMBER("kernels_may_differ", agreement->other_allowed));
     bn_json *rows = bn_json_put_array(o, "rows");
     for (size_t i = 0; i < agreement->n; i++)
         put_row(rows, &agreement->rows[i]);

@@ -9,7 +9,6 @@
 #include <math.h>
 
 #include "lab/stacks/hotspots.h"
-#include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 
 #define CONFIDENCE 0.95

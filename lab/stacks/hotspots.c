@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 
 #define CONFIDENCE 0.95
@@ -44,7 +43,10 @@ static bn_status sum_samples(struct bn_hotspots *out, const bn_stacks *s, const 
 {
     uint64_t *below = bn_alloc(s->n_nodes, sizeof *below);
     if (below == NULL) return bn_nomem(err);
-    bn_stacks_total_samples(s, BN_STACKS_ALL_RUNS, below);
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        below[i] = bn_stacks_samples(s, i, BN_STACKS_ALL_RUNS);
+    for (size_t i = s->n_nodes; i-- > 1;)
+        below[s->nodes[i].parent] += below[i];
     for (uint32_t i = 1; i < s->n_nodes; i++) {
         struct bn_hotspot *h = &out->list[s->nodes[i].frame];
         h->self_samples += bn_stacks_samples(s, i, BN_STACKS_ALL_RUNS);
@@ -127,18 +129,17 @@ static int by_self(const void *a, const void *b)
     return bn_frame_compare(x->frame, y->frame);
 }
 
-/* Leaves those of the kinds that are wanted and were seen, in their order. */
-static void arrange(struct bn_hotspots *out, const bn_stacks *s, unsigned kinds)
+/* Leaves those that were seen, in their order. */
+static void arrange(struct bn_hotspots *out, const bn_stacks *s)
 {
     for (size_t i = 0; i < s->n_frames; i++) {
         const struct bn_hotspot *h = &out->list[i];
-        if ((kinds & BN_FRAME_BIT(h->frame->kind)) != 0 && (h->total > 0 || h->total_samples > 0))
-            out->list[out->n++] = *h;
+        if (h->total > 0 || h->total_samples > 0) out->list[out->n++] = *h;
     }
     if (out->n > 0) qsort(out->list, out->n, sizeof *out->list, by_self);
 }
 
-bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned kinds, bn_error *err)
+bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, bn_error *err)
 {
     *out = (struct bn_hotspots){.list = bn_alloc(stacks->n_frames, sizeof *out->list)};
     size_t n_sums = 2 * stacks->n_frames + stacks->n_nodes;
@@ -146,7 +147,7 @@ bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned
     double *numbers = bn_alloc(n_sums + 2 * stacks->n_frames * stacks->n_runs, sizeof *numbers);
     bn_status status = out->list != NULL && again != NULL && numbers != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) status = fill(out, stacks, again, numbers, numbers + n_sums, err);
-    if (status == BN_OK) arrange(out, stacks, kinds);
+    if (status == BN_OK) arrange(out, stacks);
     bn_free(again);
     bn_free(numbers);
     if (status != BN_OK) bn_hotspots_release(out);

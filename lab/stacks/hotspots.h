@@ -23,9 +23,7 @@ struct bn_hotspots {
     double whole;
     uint64_t samples;
 };
-/* kinds: bits of those that are listed. */
-BN_MUST_CHECK bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned kinds,
-                                    bn_error *err);
+BN_MUST_CHECK bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, bn_error *err);
 void bn_hotspots_release(struct bn_hotspots *hotspots);
 
 /* ---- the sums, which comparisons share ---- */

@@ -20,8 +20,9 @@ struct table {
 struct bn_stacks_index {
     char **texts; /* all that were given; frames point to them */
     size_t n_texts, texts_room;
-    struct table text_table, frame_table, child_table;
+    struct table tables[3];
 };
+enum { TEXTS, FRAMES, CHILDREN };
 
 const char *bn_frame_kind_name(enum bn_frame_kind kind)
 {
@@ -50,14 +51,9 @@ static uint64_t hash_text(const char *text, size_t n)
     return h;
 }
 
-static uint64_t hash_pointer(const void *p)
-{
-    return (uint64_t)(uintptr_t)p;
-}
-
 static uint64_t hash_frame(const struct bn_frame *f)
 {
-    return mix(mix(mix(hash_pointer(f->name), hash_pointer(f->module)), hash_pointer(f->file)), f->kind);
+    return mix(mix(mix((uintptr_t)f->name, (uintptr_t)f->module), (uintptr_t)f->file), f->kind);
 }
 
 static uint64_t hash_child(uint32_t parent, uint32_t frame)
@@ -141,11 +137,11 @@ static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t
     char cleaned[BN_STACKS_MAX_NAME];
     struct bn_str key = {cleaned, clean_text(cleaned, text, n)};
     uint64_t hash = hash_text(key.ptr, key.len);
-    uint32_t number = find(&x->text_table, s, hash, same_text, &key);
+    uint32_t number = find(&x->tables[TEXTS], s, hash, same_text, &key);
     if (number == BN_STACKS_NONE) {
         BN_TRY(bn_array_grow(&x->texts, &x->texts_room, x->n_texts + 1, sizeof *x->texts, err));
         char *copy = bn_strndup(key.ptr, key.len);
-        bn_status status = copy != NULL ? insert(&x->text_table, hash, err) : bn_nomem(err);
+        bn_status status = copy != NULL ? insert(&x->tables[TEXTS], hash, err) : bn_nomem(err);
         if (status != BN_OK) {
             bn_free(copy);
             return status;
@@ -175,7 +171,7 @@ bn_status bn_stacks_intern(bn_stacks *s, uint32_t *out, const struct bn_frame *f
     BN_TRY(intern(s, &own.module, frame->module, strlen(frame->module), err));
     BN_TRY(intern(s, &own.file, frame->file, strlen(frame->file), err));
     uint64_t hash = hash_frame(&own);
-    *out = find(&s->index->frame_table, s, hash, same_frame, &own);
+    *out = find(&s->index->tables[FRAMES], s, hash, same_frame, &own);
     if (*out != BN_STACKS_NONE) {
         uint32_t *line =
             &s->frames[*out].line; /* the first one, so that the order of arrival does not matter */
@@ -184,7 +180,7 @@ bn_status bn_stacks_intern(bn_stacks *s, uint32_t *out, const struct bn_frame *f
     }
     BN_TRY(bn_array_grow(&s->frames, &s->frames_room, s->n_frames + 1, sizeof *s->frames, err));
     s->frames[s->n_frames] = own;
-    BN_TRY(insert(&s->index->frame_table, hash, err));
+    BN_TRY(insert(&s->index->tables[FRAMES], hash, err));
     *out = (uint32_t)s->n_frames++;
     return BN_OK;
 }
@@ -225,15 +221,9 @@ static bn_status add_node(bn_stacks *s, const struct bn_stacks_node *node, bn_er
         s->runs[r].self[s->n_nodes] = 0;
         s->runs[r].samples[s->n_nodes] = 0;
     }
-    BN_TRY(insert(&s->index->child_table, hash_child(node->parent, node->frame), err));
+    BN_TRY(insert(&s->index->tables[CHILDREN], hash_child(node->parent, node->frame), err));
     s->n_nodes++;
     return BN_OK;
-}
-
-static uint32_t find_child(const bn_stacks *s, uint32_t parent, uint32_t frame)
-{
-    struct bn_stacks_node key = {.parent = parent, .frame = frame};
-    return find(&s->index->child_table, s, hash_child(parent, frame), same_child, &key);
 }
 
 bn_status bn_stacks_push_frame(bn_stacks *stacks, uint32_t *node, uint32_t frame, bn_error *err)
@@ -242,9 +232,10 @@ bn_status bn_stacks_push_frame(bn_stacks *stacks, uint32_t *node, uint32_t frame
     uint32_t depth = stacks->nodes[*node].depth;
     if (depth >= BN_STACKS_MAX_DEPTH) return BN_OK;
     if (depth + 1 == BN_STACKS_MAX_DEPTH) BN_TRY(bn_stacks_intern(stacks, &frame, &deeper, SIZE_MAX, err));
-    uint32_t number = find_child(stacks, *node, frame);
+    const struct bn_stacks_node child = {.parent = *node, .frame = frame, .depth = depth + 1};
+    uint32_t number =
+        find(&stacks->index->tables[CHILDREN], stacks, hash_child(*node, frame), same_child, &child);
     if (number == BN_STACKS_NONE) {
-        struct bn_stacks_node child = {.parent = *node, .frame = frame, .depth = depth + 1};
         BN_TRY(add_node(stacks, &child, err));
         number = (uint32_t)stacks->n_nodes - 1;
     }
@@ -314,12 +305,10 @@ void bn_stacks_close(bn_stacks *stacks)
         for (size_t i = 0; i < x->n_texts; i++)
             bn_free(x->texts[i]);
         bn_free(x->texts);
-        bn_free(x->text_table.slots);
-        bn_free(x->text_table.hashes);
-        bn_free(x->frame_table.slots);
-        bn_free(x->frame_table.hashes);
-        bn_free(x->child_table.slots);
-        bn_free(x->child_table.hashes);
+        for (size_t t = 0; t < BN_ARRAY_LEN(x->tables); t++) {
+            bn_free(x->tables[t].slots);
+            bn_free(x->tables[t].hashes);
+        }
     }
     bn_free(x);
     bn_free(stacks);
@@ -376,14 +365,6 @@ void bn_stacks_totals(const bn_stacks *stacks, size_t run, double *out)
 {
     for (uint32_t i = 0; i < stacks->n_nodes; i++)
         out[i] = bn_stacks_self(stacks, i, run);
-    for (size_t i = stacks->n_nodes; i-- > 1;)
-        out[stacks->nodes[i].parent] += out[i];
-}
-
-void bn_stacks_total_samples(const bn_stacks *stacks, size_t run, uint64_t *out)
-{
-    for (uint32_t i = 0; i < stacks->n_nodes; i++)
-        out[i] = bn_stacks_samples(stacks, i, run);
     for (size_t i = stacks->n_nodes; i-- > 1;)
         out[stacks->nodes[i].parent] += out[i];
 }

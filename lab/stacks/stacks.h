@@ -40,7 +40,6 @@ enum bn_frame_kind {
 #define BN_FRAME_BIT(kind) (1u << (kind))
 #define BN_FRAME_TAGS ((1u << BN_FRAME_CODE) - 1u)
 #define BN_FRAME_FUNCTIONS (((1u << BN_FRAME_KINDS) - 1u) & ~BN_FRAME_TAGS)
-#define BN_FRAME_ALL ((1u << BN_FRAME_KINDS) - 1u)
 const char *bn_frame_kind_name(enum bn_frame_kind kind); /* "process", ..., "code", ... */
 
 #define BN_STACKS_ROOT 0u
@@ -126,7 +125,6 @@ uint64_t bn_stacks_samples(const bn_stacks *stacks, uint32_t node, size_t run);
 /* Each node's weight with all below it, in one run or over all of them: out[n_nodes]. total[0] is the whole.
  */
 void bn_stacks_totals(const bn_stacks *stacks, size_t run, double *out);
-void bn_stacks_total_samples(const bn_stacks *stacks, size_t run, uint64_t *out);
 /* The number of all samples. */
 uint64_t bn_stacks_count_samples(const bn_stacks *stacks);
 /* The order of frames: by kind, name, module and file. */

@@ -146,11 +146,6 @@ static bn_status lay_out(struct layout *l, const struct picture *p, bn_error *er
 
 /* ---- boxes ---- */
 
-static void put_px(struct bn_buf *out, const char *name, double px)
-{
-    bn_buf_printf(out, " %s=\"%.7g\"", name, px);
-}
-
 /* How many columns a character takes at most: wide ones two, and those that are shown by their number
  * (base/html.h) as many as that has. */
 static unsigned columns_of(const char *c)
@@ -238,17 +233,11 @@ static void put_box(struct bn_buf *out, const struct picture *p, const struct la
     put_tip(out, p, node);
     bn_buf_puts(out, "</title><rect");
     if (f != NULL) bn_buf_printf(out, " class=\"b%u\"", p->look[node]);
-    put_px(out, "x", (double)b->left / 100);
-    put_px(out, "y", y);
-    put_px(out, "width", (double)(b->right - b->left) / 100);
-    put_px(out, "height", FRAME);
-    bn_buf_puts(out, "/>");
-    double columns = floor(((double)(b->right - b->left) / 100 - 7) / (CHARACTER * FONT));
+    double x = (double)b->left / 100, width = (double)(b->right - b->left) / 100;
+    bn_buf_printf(out, " x=\"%.7g\" y=\"%.7g\" width=\"%.7g\" height=\"%.7g\"/>", x, y, width, FRAME);
+    double columns = floor((width - 7) / (CHARACTER * FONT));
     if (columns >= 3) {
-        bn_buf_puts(out, "<text");
-        put_px(out, "x", (double)b->left / 100 + 4);
-        put_px(out, "y", y + FRAME / 2 + FONT * 0.35);
-        bn_buf_putc(out, '>');
+        bn_buf_printf(out, "<text x=\"%.7g\" y=\"%.7g\">", x + 4, y + FRAME / 2 + FONT * 0.35);
         put_label(out, name_of(p, node), columns);
         bn_buf_puts(out, "</text>");
     }
@@ -261,12 +250,10 @@ static void put_legend(struct bn_buf *out, const struct picture *p, const struct
 {
     for (size_t i = 0; i < p->n_legend; i++) {
         double x = MARGIN + KEY * (double)(i % l->keys), top = y + 20 * (double)(i / l->keys);
-        bn_buf_printf(out, "<rect class=\"b%u\"", p->legend[i].look);
-        put_px(out, "x", x);
-        put_px(out, "y", top);
-        bn_buf_puts(out, " width=\"12\" height=\"12\"/><text class=\"key\"");
-        put_px(out, "x", x + 16);
-        put_px(out, "y", top + 10);
+        bn_buf_printf(out,
+                      "<rect class=\"b%u\" x=\"%.7g\" y=\"%.7g\" width=\"12\" height=\"12\"/>"
+                      "<text class=\"key\" x=\"%.7g\" y=\"%.7g\"",
+                      p->legend[i].look, x, top, x + 16, top + 10);
         bn_html(out, ">%s</text>\n", p->legend[i].label);
     }
 }
@@ -285,8 +272,7 @@ static const char *take_line(char out[BN_STACKS_MAX_NAME], const char *text, siz
 
 static void put_soft(struct bn_buf *out, double y, const char *text)
 {
-    bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
-    put_px(out, "y", y);
+    bn_buf_printf(out, "<text class=\"soft\" x=\"10\" y=\"%.7g\"", y);
     bn_html(out, ">%s</text>\n", text);
 }
 
@@ -444,11 +430,7 @@ static void put_data(struct bn_buf *out, const struct picture *p)
     }
     bn_buf_puts(out, "],\n\"width\":");
     bn_json_write_number(out, o->width > 0 ? o->width : 0);
-    bn_buf_puts(out, ",\"frameHeight\":");
-    bn_json_write_number(out, FRAME);
-    bn_buf_puts(out, ",\"minWidth\":");
-    bn_json_write_number(out, NARROW);
-    bn_buf_puts(out, ",\n");
+    bn_buf_printf(out, ",\"frameHeight\":%g,\"minWidth\":%g,\n", FRAME, NARROW);
     put_columns(out, p);
     put_frames(out, p);
 }

@@ -211,20 +211,16 @@ bn_status bn_changepoints(struct bn_changepoint **list, size_t *n_found, const d
     s.shuffled = bn_alloc(n, sizeof *s.shuffled);
     s.gain = bn_alloc(n + 1, sizeof *s.gain);
     s.found = bn_alloc(n, sizeof *s.found);
-    bn_status status = BN_OK;
-    if (s.shuffled == NULL || s.gain == NULL || s.found == NULL) {
-        status = bn_nomem(err);
-    } else {
-        search(&s, 0, n);
-        status = measure(&s, n, err);
-    }
+    bool ok = s.shuffled != NULL && s.gain != NULL && s.found != NULL;
+    if (ok) search(&s, 0, n);
+    bn_status status = ok ? measure(&s, n, err) : bn_nomem(err);
     bn_free(s.shuffled);
     bn_free(s.gain);
-    if (status == BN_OK) {
-        *list = s.found;
-        *n_found = s.n_found;
-    } else {
+    if (status != BN_OK) {
         bn_free(s.found);
+        return status;
     }
-    return status;
+    *list = s.found;
+    *n_found = s.n_found;
+    return BN_OK;
 }

@@ -7,16 +7,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
-#include "lab/report/units.h"
+#include "lab/kit/put_counts.h"
 
 static const char *const SEVERITIES[] = {"none", "warning", "critical"};
-
-const char *bn_severity_name(enum bn_severity severity)
-{
-    return SEVERITIES[severity];
-}
 
 /* ---- JSON ---- */
 
@@ -65,20 +61,16 @@ void bn_comparisons_put(bn_json *document, const char *name, const struct bn_com
         const struct bn_comparison *c = &list[i];
         struct bn_judgement shown = bn_comparison_shown(c);
         bn_json *o = bn_json_add_object(array);
-        bn_json_put_string(o, "test", c->test);
-        bn_json_put_string(o, "metric", c->metric);
-        bn_json_put_string(o, "unit", c->unit);
-        bn_json_put_string(o, "better", c->higher ? "higher" : "lower");
+        BN_PUT_STRINGS(o, {"test", c->test}, {"metric", c->metric}, {"unit", c->unit},
+                       {"better", c->higher ? "higher" : "lower"});
         bn_json_put_bool(o, "exact", c->exact);
         bn_json_put_bool(o, "primary", !c->secondary);
         put_side(o, "a", c->n_a, c->median_a);
         put_side(o, "b", c->n_b, c->median_b);
-        bn_json_put_string(o, "verdict", bn_outcome_name(c->j.outcome));
-        bn_json_put_string(o, "reason", c->j.reason);
+        BN_PUT_STRINGS(o, {"verdict", bn_outcome_name(c->j.outcome)}, {"reason", c->j.reason});
         for (size_t k = 0; k < BN_ARRAY_LEN(NUMBERS); k++)
             bn_json_put_finite(o, NUMBERS[k].name, *number_at(&shown, k), NUMBERS[k].why);
-        bn_json_put_u64(o, "n", c->j.n);
-        bn_json_put_u64(o, "n_needed", c->j.n_needed);
+        BN_PUT_COUNTS(o, {"n", c->j.n}, {"n_needed", c->j.n_needed});
         bn_json_put_string(o, "severity", SEVERITIES[c->severity]);
     }
 }
@@ -183,8 +175,7 @@ static void fill_row(struct bn_table *t, const struct bn_comparison *c)
     double a, b;
     bn_comparison_sides(c, &a, &b);
     bn_table_row(t, bn_comparison_kind(c));
-    bn_table_printf(t, "%s%s%s", c->document != NULL ? c->document : "", c->document != NULL ? ": " : "",
-                    c->test);
+    bn_table_test(t, c->document != NULL ? c->document : "", c->test);
     bn_table_text(t, c->metric);
     bn_table_value(t, a, unit);
     bn_table_value(t, b, unit);
@@ -217,6 +208,12 @@ void bn_comparisons_fill(struct bn_table *t, const struct bn_comparison *list, s
         fill_row(t, &list[i]);
 }
 
+/* Only a critical regression of a secondary series counts. */
+static bool decides(const struct bn_comparison *c)
+{
+    return !c->secondary || c->severity == BN_SEVERITY_CRITICAL;
+}
+
 void bn_comparisons_count(struct bn_buf *out, const struct bn_comparison *list, size_t n)
 {
     static const enum bn_outcome ORDER[] = {BN_OUTCOME_REGRESSED, BN_OUTCOME_IMPROVED, BN_OUTCOME_STABLE,
@@ -225,7 +222,7 @@ void bn_comparisons_count(struct bn_buf *out, const struct bn_comparison *list, 
     for (size_t k = 0; k < BN_ARRAY_LEN(ORDER); k++) {
         size_t count = 0;
         for (size_t i = 0; i < n; i++)
-            count += list[i].j.outcome == ORDER[k];
+            count += decides(&list[i]) && list[i].j.outcome == ORDER[k];
         if (count == 0) continue;
         bn_buf_printf(out, "%s%zu %s", comma, count, bn_outcome_name(ORDER[k]));
         comma = ", ";
@@ -236,11 +233,8 @@ void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, 
 {
     struct bn_table t;
     bn_comparisons_fill(&t, list, n);
-    if (n > 0) bn_table_put_text(out, &t);
+    bn_table_put_text(out, &t);
     bn_table_release(&t);
-    bn_buf_puts(out, n > 0 ? "\n" : "nothing was compared");
-    bn_comparisons_count(out, list, n);
-    bn_buf_putc(out, '\n');
 }
 
 enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n)
@@ -248,9 +242,101 @@ enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n)
     enum bn_outcome worst = BN_OUTCOME_INCONCLUSIVE;
     bool any = false;
     for (size_t i = 0; i < n; i++) {
-        if (list[i].secondary && list[i].severity != BN_SEVERITY_CRITICAL) continue;
+        if (!decides(&list[i])) continue;
         if (!any || list[i].j.outcome > worst) worst = list[i].j.outcome;
         any = true;
     }
     return worst;
+}
+
+/* ---- the sentence ---- */
+
+const struct bn_comparison *bn_comparisons_main(const struct bn_comparison *list, size_t n)
+{
+    const struct bn_comparison *main = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct bn_comparison *c = &list[i];
+        if (!decides(c) || c->n_a == 0 || c->n_b == 0) continue;
+        int rank = main != NULL ? (int)c->j.outcome - (int)main->j.outcome : 1;
+        if (rank == 0) rank = (int)c->severity - (int)main->severity;
+        if (rank > 0 || (rank == 0 && fabs(c->j.change) > fabs(main->j.change))) main = c;
+    }
+    return main;
+}
+
+/* "3.1": a share as percent, without sign. */
+static void put_size(struct bn_buf *out, double share)
+{
+    double size = 100 * fabs(share);
+    bn_buf_printf(out, "%.*f", size > 0 && size < 0.95 ? 2 : 1, size);
+}
+
+/* "B is 3.1 % slower (2.0 to 4.2 %)"; of what is neither a time nor a rate, "larger". */
+static void put_change(struct bn_buf *out, const struct bn_comparison *c, bool timed)
+{
+    const struct bn_judgement j = bn_comparison_shown(c);
+    bool more = j.change > 0;
+    bn_buf_puts(out, "B is ");
+    put_size(out, j.change);
+    bn_buf_printf(out, " %% %s",
+                  timed  ? more == c->higher ? "faster" : "slower"
+                  : more ? "larger"
+                         : "smaller");
+    if (!isfinite(j.low) || !isfinite(j.high) || !(j.low < j.high)) return;
+    bn_buf_puts(out, " (");
+    put_size(out, more ? j.low : j.high);
+    bn_buf_puts(out, " to ");
+    put_size(out, more ? j.high : j.low);
+    bn_buf_puts(out, " %)");
+}
+
+static void put_sentence(struct bn_buf *out, const struct bn_comparison *c, const char *of)
+{
+    const struct bn_judgement j = bn_comparison_shown(c);
+    size_t n_unit = strlen(c->unit);
+    bool rate = n_unit > 2 && strcmp(c->unit + n_unit - 2, "/s") == 0,
+         worse = j.outcome == BN_OUTCOME_REGRESSED, timed = rate || strcmp(c->unit, "ns") == 0,
+         ranged = isfinite(j.low) && isfinite(j.high);
+    if (j.outcome == BN_OUTCOME_INCONCLUSIVE) {
+        bn_buf_printf(out, "undecided%s: %s", of, j.reason);
+    } else if (worse || j.outcome == BN_OUTCOME_IMPROVED) {
+        if (isfinite(j.change)) put_change(out, c, timed);
+        bn_buf_printf(out, "%s%s: %s", isfinite(j.change) ? "" : "B differs", of,
+                      timed   ? worse ? "SLOWER" : "FASTER"
+                      : worse ? "WORSE"
+                              : "BETTER");
+        if (c->severity != BN_SEVERITY_NONE) bn_buf_printf(out, " (%s)", SEVERITIES[c->severity]);
+    } else if (ranged && fmax(fabs(j.low), fabs(j.high)) > 0) {
+        bn_buf_puts(out, "no difference larger than ");
+        put_size(out, fmax(fabs(j.low), fabs(j.high)));
+        bn_buf_printf(out, " %% was found%s", of);
+    } else if (ranged) {
+        bn_buf_printf(out, "A and B are the same%s", of);
+    } else {
+        bn_buf_printf(out, "no difference that matters was found%s: %s", of, j.reason);
+    }
+}
+
+void bn_comparisons_verdict(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+{
+    const struct bn_comparison *c = bn_comparisons_main(list, n);
+    char name[BN_TEST_ROOM], of[BN_TEST_ROOM + 200] = "";
+    size_t n_deciding = 0;
+    for (size_t i = 0; i < n; i++)
+        n_deciding += decides(&list[i]);
+    if (c == NULL) {
+        bn_buf_printf(out, "nothing could be compared%s%s", n > 0 ? ": " : "", n > 0 ? list[0].j.reason : "");
+        return;
+    }
+    /* Of the time of two commands nothing needs to be named, of their other numbers only the metric. */
+    bool command = strcmp(c->test, "command") == 0;
+    if (n_deciding > 1 || !command || strcmp(c->metric, "wall_ns") != 0)
+        snprintf(of, sizeof of, " in %.80s%s%.80s%s%.200s", c->metric, command ? "" : " of ",
+                 c->document != NULL ? c->document : "", c->document != NULL ? ": " : "",
+                 command ? "" : bn_test_name(name, c->test));
+    put_sentence(out, c, of);
+    if (n_deciding == 1) return;
+    bn_buf_printf(out, " (%zu series: ", n_deciding);
+    bn_comparisons_count(out, list, n);
+    bn_buf_putc(out, ')');
 }

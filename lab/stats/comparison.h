@@ -12,8 +12,6 @@
 
 /* The severity of a regression: a label in addition to the judgement, by the levels that are configured. */
 enum bn_severity { BN_SEVERITY_NONE, BN_SEVERITY_WARNING, BN_SEVERITY_CRITICAL };
-/* "none", "warning", "critical" */
-const char *bn_severity_name(enum bn_severity severity);
 
 /* Texts are borrowed. A side that is missing has n 0, and its medians are NaN. */
 struct bn_comparison {
@@ -47,10 +45,15 @@ BN_MUST_CHECK bn_status bn_comparison_read(struct bn_comparison *out, const bn_j
 const char *bn_comparison_kind(const struct bn_comparison *c);
 /* The table of comparisons. The smallest detectable change is in the reason where one was tested for. */
 void bn_comparisons_fill(struct bn_table *table, const struct bn_comparison *list, size_t n);
-/* Counts the outcomes, the worst first: "1 REGRESSED, 3 SAME"; nothing without comparisons. */
-void bn_comparisons_count(struct bn_buf *out, const struct bn_comparison *list, size_t n);
-/* Appends the table as text, and the counts. */
+/* Appends the table as text. */
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n);
+/* Counts the outcomes of series that decide, the worst first: "1 REGRESSED, 3 SAME"; nothing without such series. */
+void bn_comparisons_count(struct bn_buf *out, const struct bn_comparison *list, size_t n);
+/* Of the series that decide and that both sides have the one with the worst outcome, of these the one that changed
+ * most. NULL when there is none. */
+const struct bn_comparison *bn_comparisons_main(const struct bn_comparison *list, size_t n);
+/* Appends one sentence about it, and the counts when several decide: "B is 3.1 % slower (2.0 to 4.2 %): SLOWER". */
+void bn_comparisons_verdict(struct bn_buf *out, const struct bn_comparison *list, size_t n);
 /* The worst outcome of a session (the order of enum bn_outcome). INCONCLUSIVE for an empty session, since a gate without
  * data does not pass. A secondary series counts only when its regression is critical. */
 enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n);

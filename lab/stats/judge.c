@@ -110,7 +110,8 @@ static struct range range(const struct bn_judgement *j, const char *to)
 static struct range enough(const struct bn_judgement *j, const char *what)
 {
     struct range out = {""};
-    if (j->n_needed > 0) snprintf(out.text, sizeof out.text, "; about %zu %s are needed", j->n_needed, what);
+    if (j->n_needed > j->n)
+        snprintf(out.text, sizeof out.text, "; about %zu more %s would decide", j->n_needed - j->n, what);
     return out;
 }
 
@@ -323,8 +324,7 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
 /* Logarithms of costs, for bn_free also after a failure. */
 static bn_status take_logs(double **out, const double *x, size_t n, const char *side, bn_error *err)
 {
-    *out = bn_alloc(n, sizeof **out);
-    if (*out == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(*out, n, err));
     for (size_t i = 0; i < n; i++) {
         if (!(x[i] > 0 && isfinite(x[i])))
             return bn_fail(err, BN_ERR_ARG, "%s sample %zu is not a positive number", side, i);
@@ -395,11 +395,6 @@ void bn_judge_exact(struct bn_judgement *out, double a, double b, bool higher)
 
 /* ---- the session ---- */
 
-static bool is_exact(const struct bn_judgement *j)
-{
-    return isnan(j->p);
-}
-
 static void withdraw(struct bn_judgement *j, size_t n_tests, const struct bn_judge_rules *rules)
 {
     bool change = j->outcome == BN_OUTCOME_IMPROVED || j->outcome == BN_OUTCOME_REGRESSED;
@@ -418,10 +413,10 @@ bn_status bn_judge_session(struct bn_judgement *list, size_t n, const struct bn_
     double *p = bn_alloc(n, sizeof *p);
     if (p == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
-        if (!is_exact(&list[i])) p[n_tests++] = list[i].p;
+        if (!isnan(list[i].p)) p[n_tests++] = list[i].p; /* else it is of exact values */
     bn_status status = bn_false_discovery(p, p, n_tests, err);
     for (size_t i = 0; i < n && status == BN_OK; i++)
-        if (!is_exact(&list[i])) {
+        if (!isnan(list[i].p)) {
             list[i].q = p[at++];
             withdraw(&list[i], n_tests, rules);
         }

@@ -73,11 +73,6 @@ struct pairs {
     size_t n_a, n_b;
 };
 
-static uint64_t count_pairs(const struct pairs *p)
-{
-    return p->b == NULL ? (uint64_t)p->n_a * (p->n_a + 1) / 2 : (uint64_t)p->n_a * p->n_b;
-}
-
 static uint64_t walsh_up_to(const struct pairs *p, double v)
 {
     uint64_t count = 0;
@@ -139,7 +134,7 @@ static double kth_pair(const struct pairs *p, uint64_t k)
 /* The median of the pairs, and the pairs of rank k from both ends; k 0: no interval. */
 static struct bn_interval pair_interval(const struct pairs *p, uint64_t k, const char *method)
 {
-    uint64_t n = count_pairs(p);
+    uint64_t n = p->b == NULL ? (uint64_t)p->n_a * (p->n_a + 1) / 2 : (uint64_t)p->n_a * p->n_b;
     double middle = kth_pair(p, (n + 1) / 2);
     struct bn_interval out = {middle, (double)NAN, (double)NAN, method};
     if (n % 2 == 0) out.estimate = middle + 0.5 * (kth_pair(p, n / 2 + 1) - middle);

@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -141,26 +140,14 @@ static void learn_thread_call(bn_symbols *s)
 
 enum bn_root bn_symbols_root(const char *name)
 {
-    static const struct {
-        const char *name;
-        enum bn_root root;
-    } ROOTS[] = {{"main", BN_ROOT_OWN},
-                 {"gomp_thread_start", BN_ROOT_OWN},
-                 {"__kmp_launch_worker", BN_ROOT_OWN},
-                 {"_dl_start_user", BN_ROOT_OWN},
-                 {"_start", BN_ROOT_AROUND},
-                 {"__libc_start_main", BN_ROOT_AROUND},
-                 {"__libc_start_main_impl", BN_ROOT_AROUND},
-                 {"__libc_start_call_main", BN_ROOT_AROUND},
-                 {"clone", BN_ROOT_AROUND},
-                 {"__clone", BN_ROOT_AROUND},
-                 {"clone3", BN_ROOT_AROUND},
-                 {"__clone3", BN_ROOT_AROUND},
-                 {"__clone_internal", BN_ROOT_AROUND},
-                 {"start_thread", BN_ROOT_AROUND}};
-    for (size_t i = 0; i < BN_ARRAY_LEN(ROOTS); i++)
-        if (strcmp(name, ROOTS[i].name) == 0) return ROOTS[i].root;
-    return BN_ROOT_NONE;
+    static const char OWN[] = " main gomp_thread_start __kmp_launch_worker _dl_start_user ",
+                      AROUND[] = " _start __libc_start_main __libc_start_main_impl __libc_start_call_main "
+                                 "clone __clone clone3 __clone3 __clone_internal start_thread ";
+    char word[64];
+    snprintf(word, sizeof word, " %.60s ", name);
+    return strstr(OWN, word) != NULL      ? BN_ROOT_OWN
+           : strstr(AROUND, word) != NULL ? BN_ROOT_AROUND
+                                          : BN_ROOT_NONE;
 }
 
 /* ---- places ---- */

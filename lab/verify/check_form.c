@@ -54,16 +54,9 @@ static bool read_subject(const bn_json *subject, const char **name, const char *
            bn_json_string(bn_json_get(digests, "sha256"), digest) && bn_is_sha256(*digest);
 }
 
-/* The name that the model's subject must have. */
-static const char *model_name(const struct bn_check *c)
-{
-    const char *path = NULL;
-    return bn_json_string(bn_json_path(c->p, "model.path"), &path) ? bn_receipt_base_name(path) : "model";
-}
-
 bool bn_check_subject(const struct bn_check *c)
 {
-    const char *model = NULL, *ids = NULL, *names[2] = {NULL}, *digests[2] = {NULL};
+    const char *model = NULL, *ids = NULL, *path = "model", *names[2] = {NULL}, *digests[2] = {NULL};
     const bn_json *subjects = bn_json_get(c->in->receipt->statement, "subject");
     if (c->bare) return SKIP(c, "a bare predicate has no subject");
     if (bn_json_kind(subjects) != BN_JSON_ARRAY || bn_json_size(subjects) != 2)
@@ -74,11 +67,27 @@ bool bn_check_subject(const struct bn_check *c)
     if (!bn_rule_digest(c, "model.sha256", &model)) return false;
     if (!bn_rule_digest(c, "result.ids_sha256", &ids)) return false;
     if (strcmp(digests[0], model) != 0) return FAIL(c, "the digest of subject 0 is not model.sha256");
-    if (strcmp(names[0], model_name(c)) != 0)
+    (void)bn_json_string(bn_json_path(c->p, "model.path"), &path);
+    if (strcmp(names[0], bn_receipt_base_name(path)) != 0)
         return FAIL(c, "subject 0 is \"%s\", model.path gives another name", names[0]);
     if (strcmp(names[1], "tokens") != 0 || strcmp(digests[1], ids) != 0)
         return FAIL(c, "subject 1 is not \"tokens\" with the digest result.ids_sha256");
     return PASS(c, "model %.16s..., tokens %.16s...", model, ids);
+}
+
+bool bn_check_release_subjects(const struct bn_check *c)
+{
+    const bn_json *subjects = bn_json_get(c->in->receipt->statement, "subject");
+    const char *name, *digest;
+    size_t n = bn_json_size(subjects);
+    if (bn_json_kind(subjects) != BN_JSON_ARRAY || n == 0 || n > 1000)
+        return FAIL(c, "%zu subjects instead of 1 to 1000", n);
+    for (const bn_json *s = bn_json_first(subjects); s != NULL; s = bn_json_next(s)) {
+        if (!read_subject(s, &name, &digest) || name[0] == '\0' || name[0] == '.' || strchr(name, '/'))
+            return FAIL(c, "a subject is not a file name and one sha256 in lower case");
+        if (bn_json_find(subjects, "name", name) != s) return FAIL(c, "%.120s is there twice", name);
+    }
+    return PASS(c, "%zu files", n);
 }
 
 /* Is the list at path what digest_path says? Sets *out only when it is not. */
@@ -261,11 +270,11 @@ bool bn_check_freshness(const struct bn_check *c)
 bool bn_check_request_fields(const struct bn_check *c)
 {
     static const char *const FIELDS[] = {
-        "prompt_sha256", "prompt", "prompt_ids", "prompt_ids_sha256", "n_predict",   "temperature",
-        "top_k",         "top_p",  "min_p",      "repeat_penalty",    "repeat_last", "seed",
-        "stop_ids",      "stops",  "ignore_end", "template",          "isa",         "threads",
-        "ctx",           "batch",  "think",      "grammar",
-    };
+        "prompt_ids",    "ctx",         "batch",      "n_predict", "ignore_end",        "top_k",
+        "think",         "isa",         "logit_bias", "stops",     "frequency_penalty", "repeat_penalty",
+        "prompt_sha256", "temperature", "prompt",     "seed",      "prompt_ids_sha256", "threads",
+        "repeat_last",   "grammar",     "min_p",      "top_p",     "presence_penalty",  "template",
+        "stop_ids"};
     const bn_json *request = bn_rule_claim(c, "request");
     if (request == NULL) return false;
     for (const bn_json *m = bn_json_first(request); m != NULL; m = bn_json_next(m)) {

@@ -114,11 +114,6 @@ static const char *backend_of(const struct bn_check *c)
     return backend;
 }
 
-static bool is_gpu_backend(const char *backend)
-{
-    return strcasecmp(backend, "cuda") == 0 || strcasecmp(backend, "gpu") == 0;
-}
-
 /* ---- how it was computed ---- */
 
 bool bn_check_compute_path(const struct bn_check *c)
@@ -287,7 +282,7 @@ static bool no_kernels(const struct bn_check *c)
 bool bn_check_gpu_kernels(const struct bn_check *c)
 {
     if (no_kernels(c)) return false;
-    bool claimed = is_gpu_backend(backend_of(c));
+    bool claimed = strcasecmp(backend_of(c), "cuda") == 0 || strcasecmp(backend_of(c), "gpu") == 0;
     if (!claimed && !c->in->policy->require_gpu_kernels)
         return SKIP(c, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
     /* Of a statement, the type of its device decides; what nothing binds is refused by bound-to-run. */

@@ -179,11 +179,13 @@ static const struct field FIELDS[] = {
 };
 
 /* The ranges of the sampler. */
-static const struct field SETTINGS[] = {{"request: n_predict", WHOLE, false, 1, MAX_PREDICT},
-                                        {"request: top_k repeat_last", WHOLE, false, 0, UINT32_MAX},
-                                        {"request: temperature", BINARY32, false, 0, 100},
-                                        {"request: top_p min_p", BINARY32, false, 0, 1},
-                                        {"request: repeat_penalty", BINARY32, false, 1, 100}};
+static const struct field SETTINGS[] = {
+    {"request: n_predict", WHOLE, false, 1, MAX_PREDICT},
+    {"request: top_k repeat_last", WHOLE, false, 0, UINT32_MAX},
+    {"request: temperature", BINARY32, false, 0, 100},
+    {"request: top_p min_p", BINARY32, false, 0, 1},
+    {"request: repeat_penalty", BINARY32, false, 1, 100},
+    {"request: ?presence_penalty ?frequency_penalty", BINARY32, false, -2, 2}};
 
 /* What cannot be read is null: a text is not empty, and a count is not 0. */
 static const char *fault_of(const bn_json *value, const struct field *field)
@@ -248,8 +250,11 @@ bool bn_check_fields(const struct bn_check *c)
 bool bn_check_sampling(const struct bn_check *c)
 {
     bool flag;
-    uint64_t *ids, seed, largest = 0;
+    uint64_t *ids, seed, largest = 0, n_vocab = 0;
     size_t n;
+    bn_candidate *bias = NULL;
+    bn_sampler_options sampling = BN_SAMPLER_OPTIONS_INIT;
+    bn_error err = {0};
     const bn_json *request = bn_json_get(c->p, "request");
     if (is_bare(c) || !fields_fit(c, SETTINGS, BN_ARRAY_LEN(SETTINGS), &n) ||
         !bn_rule_list(c, "request.stop_ids", &ids, &n))
@@ -258,6 +263,11 @@ bool bn_check_sampling(const struct bn_check *c)
         if (ids[i] > largest) largest = ids[i];
     bn_free(ids);
     if (largest > INT32_MAX) return FAIL(c, "request.stop_ids has %llu", (ull)largest);
+    (void)bn_json_u64(bn_json_path(c->p, "model.n_vocab"), &n_vocab);
+    bn_status status = bn_receipt_bias(&bias, &sampling, bn_json_get(request, "logit_bias"), n_vocab, &err);
+    bn_free(bias);
+    if (status == BN_ERR_NOMEM) return bn_rule_error(c, status);
+    if (status != BN_OK) return FAIL(c, "request.%s", err.msg);
     if (!bn_receipt_seed(bn_json_get(request, "seed"), &seed))
         return FAIL(c, "request.seed is not a number below 2^64");
     const bn_json *stops = bn_json_get(request, "stops");

@@ -216,10 +216,20 @@ ull bn_attended(const struct bn_check *c, const struct bn_effort *e);
     X("git", git, CONSISTENCY, "the working tree's commit is what the policy demands")                       \
     X("replay", replay, REPLAY, "--replay: the first steps give the same bits")
 
+/* Those of the provenance of a release. */
+#define BN_RELEASE_RULES(X)                                                                                  \
+    X("signature", signature, INTEGRITY, "enough of the given keys verify the envelope")                     \
+    X("release-subjects", release_subjects, INTEGRITY, "each subject is another file name, and one sha256")  \
+    X("release-files", release_files, INTEGRITY, "each file has its digest; none is missing, none is extra") \
+    X(BN_RULE_BOUND, bound_to_run, CONSISTENCY, "a signature binds it")                                      \
+    X("release-build", release_build, CONSISTENCY,                                                           \
+      "version, commit and builder are named, and the sources are this commit")
+
 /* Whether the receipt passes; the verdict and the reason are in its result. */
 #define X(id, name, level, demand) bool bn_check_##name(const struct bn_check *c);
 BN_RULES(X)
 BN_TRAINING_RULES(X)
+BN_RELEASE_RULES(X)
 #undef X
 
 #endif

@@ -21,6 +21,7 @@ struct bn_replay {
     struct bn_generation gen;
     int32_t *prompt, *stop_ids, *want;
     const char **stops;
+    bn_candidate *bias;
     bn_grammar *grammar;
     size_t n_want;
     const char *reason, *chain; /* claimed */
@@ -87,7 +88,9 @@ static bn_status read_request(struct bn_replay *r)
         const char *path;
         uint32_t *whole;
         float *real;
-    } NUMBERS[] = {{"request.n_predict", &r->gen.n_predict, NULL},
+    } NUMBERS[] = {{"request.presence_penalty", NULL, &s->presence_penalty},
+                   {"request.frequency_penalty", NULL, &s->frequency_penalty},
+                   {"request.n_predict", &r->gen.n_predict, NULL},
                    {"request.top_k", &s->top_k, NULL},
                    {"request.repeat_last", &s->repeat_last, NULL},
                    {"resolved.ctx", &r->gen.n_ctx, NULL},
@@ -97,6 +100,7 @@ static bn_status read_request(struct bn_replay *r)
                    {"request.repeat_penalty", NULL, &s->repeat_penalty}};
     for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++) {
         const bn_json *value = bn_json_path(r->predicate, NUMBERS[i].path);
+        if (value == NULL && i < 2) continue; /* only what changes something is there */
         uint64_t whole = 0;
         double real = 0;
         bool ok = NUMBERS[i].whole != NULL ? bn_json_u64(value, &whole) && whole <= UINT32_MAX
@@ -107,6 +111,7 @@ static bn_status read_request(struct bn_replay *r)
         else
             *NUMBERS[i].real = (float)real;
     }
+    BN_TRY(bn_receipt_bias(&r->bias, s, bn_json_path(r->predicate, "request.logit_bias"), INT32_MAX, r->err));
     if (!bn_receipt_seed(bn_json_path(r->predicate, "request.seed"), &s->seed))
         return missing(r, "request.seed");
     if (!bn_json_bool(bn_json_path(r->predicate, "request.ignore_end"), &r->gen.ignore_end))
@@ -119,20 +124,20 @@ static bn_status read_request(struct bn_replay *r)
     return BN_OK;
 }
 
-/* A claimed text next to what this model gives; NULL: the receipt must have null. */
-static bool text_claim_differs(const struct bn_replay *r, const char *path, const char *actual,
+/* Each of these sets out->reason when something differs. A claimed text next to what this model gives; NULL: the receipt
+ * must have null. */
+static void compare_text_claim(const struct bn_replay *r, const char *path, const char *actual,
                                struct bn_replay_result *out)
 {
     const char *claimed = NULL;
     (void)bn_json_string(bn_json_path(r->predicate, path), &claimed);
-    if (claimed == NULL ? actual == NULL : actual != NULL && strcmp(claimed, actual) == 0) return false;
+    if (claimed == NULL ? actual == NULL : actual != NULL && strcmp(claimed, actual) == 0) return;
     snprintf(out->reason, sizeof out->reason, "%s is %.64s here, the receipt has another", path,
              actual == NULL ? "null" : actual);
-    return true;
 }
 
-static bn_status text_differs(const struct bn_replay *r, const bn_tokenizer *tok, const bn_generation *gen,
-                              bool *differs, struct bn_replay_result *out)
+static bn_status compare_answer(const struct bn_replay *r, const bn_tokenizer *tok, const bn_generation *gen,
+                                struct bn_replay_result *out)
 {
     char *text = NULL, hex[BN_SHA256_HEX];
     size_t n;
@@ -141,7 +146,7 @@ static bn_status text_differs(const struct bn_replay *r, const bn_tokenizer *tok
         bn_sha256_hex(text, n, hex);
         bn_free(text);
     }
-    *differs = text_claim_differs(r, "result.text_sha256", tok == NULL ? NULL : hex, out);
+    compare_text_claim(r, "result.text_sha256", tok == NULL ? NULL : hex, out);
     return BN_OK;
 }
 
@@ -184,7 +189,7 @@ static bn_status check_template(const struct bn_replay *r, const char *text, siz
 
 /* The prompt's tokens as text, the first of them or not: its digest and its template must be the claimed ones. Some
  * vocabularies do not give a text back; then nothing is compared. */
-static bn_status prompt_differs(const struct bn_replay *r, const bn_tokenizer *tok, bool *differs,
+static bn_status compare_prompt(const struct bn_replay *r, const bn_tokenizer *tok,
                                 struct bn_replay_result *out)
 {
     const char *claimed = bn_json_text_of(r->predicate, "request.prompt_sha256");
@@ -204,27 +209,14 @@ static bn_status prompt_differs(const struct bn_replay *r, const bn_tokenizer *t
         bn_free(text);
         BN_TRY(status);
     }
-    *differs = !fits || (faithful && !found);
-    if (*differs)
+    if (!fits || (faithful && !found))
         snprintf(out->reason, sizeof out->reason, "the prompt's tokens are not those of request.%s",
                  fits ? "prompt_sha256" : "template");
     return BN_OK;
 }
 
-static bn_status model_differs(const struct bn_replay *r, const char *sha256, bool *differs,
-                               struct bn_replay_result *out)
-{
-    const char *claimed = NULL;
-    BN_TRY(read_text(r, "model.sha256", &claimed));
-    *differs = strcmp(sha256, claimed) != 0;
-    if (*differs)
-        snprintf(out->reason, sizeof out->reason, "the model has sha256 %.16s..., the receipt's is %.16s...",
-                 sha256, claimed);
-    return BN_OK;
-}
-
 /* The shape that the rules about work have computed with, against the model itself. */
-static bn_status shape_differs(const struct bn_replay *r, const struct bn_model *model, bool *differs,
+static bn_status compare_shape(const struct bn_replay *r, const struct bn_model *model,
                                struct bn_replay_result *out)
 {
     static const char *const NAMES[] = {
@@ -235,7 +227,7 @@ static bn_status shape_differs(const struct bn_replay *r, const struct bn_model 
     bn_json *own = bn_json_new_object();
     bn_receipt_put_shape(own, model);
     bn_status status = bn_json_is_complete(own) ? BN_OK : bn_nomem(r->err);
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES) && status == BN_OK && !*differs; i++) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES) && status == BN_OK && out->reason[0] == '\0'; i++) {
         const bn_json *a = bn_json_get(bn_json_get(r->predicate, "model"), NAMES[i]),
                       *b = bn_json_get(own, NAMES[i]);
         char theirs[BN_SHA256_HEX] = "", ours[BN_SHA256_HEX] = "";
@@ -243,8 +235,8 @@ static bn_status shape_differs(const struct bn_replay *r, const struct bn_model 
             continue; /* receipts of before 0.3 have none */
         if (a != NULL) status = bn_json_digest(a, theirs, r->err);
         if (b != NULL && status == BN_OK) status = bn_json_digest(b, ours, r->err);
-        *differs = strcmp(theirs, ours) != 0;
-        snprintf(out->reason, sizeof out->reason, "model.%s is not that of the model", NAMES[i]);
+        if (strcmp(theirs, ours) != 0)
+            snprintf(out->reason, sizeof out->reason, "model.%s is not that of the model", NAMES[i]);
     }
     bn_json_free(own);
     return status;
@@ -282,21 +274,16 @@ static void compare(const struct bn_replay *r, const bn_generation *gen, struct 
 
 /* ---- the parts ---- */
 
-/* No more work than the receipt itself claims, and one token to see that it would go on. A generation that its caller
- * ended is ended at the same token. */
-static void limit_work(struct bn_replay *r)
-{
-    size_t most = r->n_want + (was_cancelled(r) ? 0 : 1);
-    if (r->gen.n_predict > most) r->gen.n_predict = (uint32_t)most;
-}
-
 bn_status bn_replay_open(struct bn_replay **out, const struct bn_receipt *receipt, bn_error *err)
 {
     struct bn_replay *r = *out = bn_alloc(1, sizeof *r);
     if (r == NULL) return bn_nomem(err);
     *r = (struct bn_replay){.predicate = receipt->predicate, .err = err};
     BN_TRY(read_request(r));
-    limit_work(r);
+    /* No more work than the receipt itself claims, and one token to see that it would go on. A generation that its
+     * caller ended is ended at the same token. */
+    size_t most = r->n_want + (was_cancelled(r) ? 0 : 1);
+    if (r->gen.n_predict > most) r->gen.n_predict = (uint32_t)most;
     return BN_OK;
 }
 
@@ -307,6 +294,7 @@ void bn_replay_close(struct bn_replay *r)
     bn_free(r->stop_ids);
     bn_free(r->want);
     bn_free(r->stops);
+    bn_free(r->bias);
     bn_grammar_close(r->grammar);
     bn_free(r);
 }
@@ -325,16 +313,21 @@ uint32_t bn_replay_n_ctx(const struct bn_replay *r)
 bn_status bn_replay_check_model(struct bn_replay *r, const bn_model *model, const char *sha256, bool *same,
                                 struct bn_replay_result *out, bn_error *err)
 {
-    bool differs = false;
+    const char *claimed = NULL;
     char hex[BN_SHA256_HEX];
     r->err = err;
-    BN_TRY(model_differs(r, sha256, &differs, out));
+    out->reason[0] = '\0';
+    BN_TRY(read_text(r, "model.sha256", &claimed));
+    if (strcmp(sha256, claimed) != 0)
+        snprintf(out->reason, sizeof out->reason, "the model has sha256 %.16s..., the receipt's is %.16s...",
+                 sha256, claimed);
     const bn_tokenizer *tok = bn_model_tokenizer(model); /* NULL: it has no vocabulary, and gives no text */
     if (tok != NULL) BN_TRY(bn_tokenizer_digest(tok, hex, err));
-    differs = differs || text_claim_differs(r, "resolved.tokenizer_sha256", tok != NULL ? hex : NULL, out);
-    if (!differs && tok != NULL) BN_TRY(prompt_differs(r, tok, &differs, out));
-    if (!differs) BN_TRY(shape_differs(r, model, &differs, out));
-    *same = !differs;
+    if (out->reason[0] == '\0')
+        compare_text_claim(r, "resolved.tokenizer_sha256", tok != NULL ? hex : NULL, out);
+    if (out->reason[0] == '\0' && tok != NULL) BN_TRY(compare_prompt(r, tok, out));
+    if (out->reason[0] == '\0') BN_TRY(compare_shape(r, model, out));
+    *same = out->reason[0] == '\0';
     if (*same && r->gen.n_ctx > model->hp.n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u",
                        r->gen.n_ctx, model->hp.n_ctx);
@@ -344,12 +337,11 @@ bn_status bn_replay_check_model(struct bn_replay *r, const bn_model *model, cons
 bn_status bn_replay_compare(struct bn_replay *r, const bn_model *model, const bn_generation *gen,
                             struct bn_replay_result *out, bn_error *err)
 {
-    bool differs = false;
     r->err = err;
     compare(r, gen, out);
     if (!out->same) return BN_OK;
-    BN_TRY(text_differs(r, bn_model_tokenizer(model), gen, &differs, out));
-    out->same = !differs;
+    BN_TRY(compare_answer(r, bn_model_tokenizer(model), gen, out));
+    out->same = out->reason[0] == '\0';
     return BN_OK;
 }
 

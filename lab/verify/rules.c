@@ -13,16 +13,10 @@
 
 #define INTEGRITY BN_LEVEL_INTEGRITY
 
-static const struct bn_rule RULES[] = {
 #define X(id, name, level, demand) {id, demand, BN_LEVEL_##level, bn_check_##name},
-    BN_RULES(X)
+static const struct bn_rule RULES[] = {BN_RULES(X)}, TRAINING[] = {BN_TRAINING_RULES(X)},
+                            RELEASE[] = {BN_RELEASE_RULES(X)};
 #undef X
-};
-static const struct bn_rule TRAINING[] = {
-#define X(id, name, level, demand) {id, demand, BN_LEVEL_##level, bn_check_##name},
-    BN_TRAINING_RULES(X)
-#undef X
-};
 _Static_assert(BN_ARRAY_LEN(RULES) <= BN_RULES_MAX, "a report has room for every rule");
 
 const struct bn_rule *bn_rules(bool training, size_t *n)
@@ -87,12 +81,6 @@ static void run_rule(const struct bn_rule *rule, const struct bn_check *c)
     }
 }
 
-/* Were the kernels of a statement compared with the table, or is that rule switched off? */
-static bool kernels_unknown(const struct bn_rules_report *report, const struct bn_receipt *r)
-{
-    return r->statement != NULL && bn_rules_result(report, "kernels-known")->verdict == BN_VERDICT_SKIP;
-}
-
 /* Nothing that failed: the highest level of which something passed, without a gap. */
 static void judge(struct bn_rules_report *report, const struct bn_rules_input *in, const size_t *failed,
                   const size_t *passed)
@@ -100,6 +88,9 @@ static void judge(struct bn_rules_report *report, const struct bn_rules_input *i
     const struct bn_receipt *r = in->receipt;
     const struct bn_rule_result *signature = bn_rules_result(report, "signature"),
                                 *self = bn_rules_result(report, "self-digest");
+    /* Were the kernels of a statement compared with the table, or is that rule switched off? */
+    bool unknown =
+        r->statement != NULL && bn_rules_result(report, "kernels-known")->verdict == BN_VERDICT_SKIP;
     report->verified = report->n_failed == 0 && report->n_undecided == 0;
     report->unbound =
         report->n_failed == 0 && bn_rules_result(report, BN_RULE_BOUND)->verdict == BN_VERDICT_UNDECIDED;
@@ -107,7 +98,7 @@ static void judge(struct bn_rules_report *report, const struct bn_rules_input *i
                     (signature->verdict == BN_VERDICT_PASS || self->verdict == BN_VERDICT_PASS) &&
                     failed[INTEGRITY] == 0;
     for (int level = 0; level < BN_LEVEL_COUNT && failed[level] == 0; level++) {
-        if (level != INTEGRITY && (passed[level] == 0 || kernels_unknown(report, r))) break;
+        if (level != INTEGRITY && (passed[level] == 0 || unknown)) break;
         report->reached = bn_rules_result(report, BN_RULE_BOUND)->verdict == BN_VERDICT_PASS;
         report->level = (enum bn_rule_level)level;
     }
@@ -129,8 +120,9 @@ bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_inp
     struct bn_claims claims;
     struct bn_check c = bn_check_open(&claims, in, NULL);
     *report = (struct bn_rules_report){0};
-    const struct bn_rule *rules = report->rules =
-        bn_rules(in->receipt->form == BN_RECEIPT_TRAINING, &report->n_rules);
+    const struct bn_rule *rules = bn_rules(in->receipt->form == BN_RECEIPT_TRAINING, &report->n_rules);
+    if (in->release != NULL) rules = RELEASE, report->n_rules = BN_ARRAY_LEN(RELEASE);
+    report->rules = rules;
     for (size_t i = 0; i < report->n_rules; i++) {
         struct bn_rule_result *out = c.out = &report->results[i];
         bool unread = i > 0 && in->receipt->root == NULL;

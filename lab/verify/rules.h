@@ -66,6 +66,7 @@ enum bn_receipt_verdict {
 const char *bn_verdict_name(enum bn_receipt_verdict verdict);
 
 struct bn_training_files; /* below */
+struct bn_release_files;  /* below */
 struct bn_check;          /* checks.h */
 
 /* The result of a replay, see below. */
@@ -82,12 +83,13 @@ struct bn_rules_input {
     const struct bn_receipt *receipt;
     const struct bn_receipt_policy *policy;
     int64_t now_utc;
-    const char *model_sha256;              /* of the model that the verifier has; NULL: none was given */
-    bool model_is_default;                 /* the built-in model: another one is not a fault */
-    const char *cpu_model;                 /* of this machine; NULL when unknown */
-    uint64_t bandwidth_bytes_per_s;        /* the best rate measured here; 0: not measured */
-    const struct bn_replay_result *replay; /* NULL: not asked for */
-    const struct bn_training_files *files; /* of a training run; NULL: not looked for */
+    const char *model_sha256;               /* of the model that the verifier has; NULL: none was given */
+    bool model_is_default;                  /* the built-in model: another one is not a fault */
+    const char *cpu_model;                  /* of this machine; NULL when unknown */
+    uint64_t bandwidth_bytes_per_s;         /* the best rate measured here; 0: not measured */
+    const struct bn_replay_result *replay;  /* NULL: not asked for */
+    const struct bn_training_files *files;  /* of a training run; NULL: not looked for */
+    const struct bn_release_files *release; /* of a provenance; NULL: the receipt of a run */
 };
 
 struct bn_rule_result {
@@ -206,5 +208,15 @@ BN_MUST_CHECK bn_status bn_training_files_read(struct bn_training_files *files, 
  * bit by bit. A run that was not possible is a result with same false. BN_ERR_CANCELLED. */
 BN_MUST_CHECK bn_status bn_training_repeat(const bn_json *record, const struct bn_training_options *options,
                                            struct bn_replay_result *result, bn_error *err);
+
+/* ---- the provenance of a release (provenance.c) ---- */
+
+struct bn_release_files {
+    size_t n;        /* compared with their subjects */
+    char wrong[200]; /* the first one that differs, is missing, or is not a subject; "": none */
+};
+/* One file, or a folder with all of them, in which nothing else may be but `own`, the provenance itself. */
+BN_MUST_CHECK bn_status bn_release_files_read(struct bn_release_files *files, const bn_json *statement,
+                                              const char *path, const char *own, bn_error *err);
 
 #endif

@@ -231,7 +231,7 @@ bool bn_check_training_losses(const struct bn_check *c)
 {
     const bn_json *losses = bn_json_get(c->p, "losses");
     ull step = 0, last;
-    double loss = NAN;
+    double loss = (double)NAN;
     if (!number(c, "result.step", &last)) return false;
     if (bn_json_kind(losses) != BN_JSON_ARRAY) return FAIL(c, "losses is missing");
     for (const bn_json *o = bn_json_first(losses); o != NULL; o = bn_json_next(o)) {

@@ -94,6 +94,33 @@ wait $!
 check 'no receipt for a model that was changed meanwhile' equal "$? $(find "$tmp/receipts/changed" -name '*.json' | wc -l)" '5 0'
 check 'as the error says' said 'error: the file of the model was changed'
 
+# ---- penalties and biases ----
+
+cat >"$tmp/changed" <<'END'
+{"prompt": "ROMEO:", "presence_penalty": 0.5, "frequency_penalty": 0.25}
+{"prompt": "ROMEO:", "logit_bias": {"11": -100, "25": 2, "7": 0}, "temperature": 0.8, "seed": 3}
+"ROMEO:"
+{"prompt": "ROMEO:", "presence_penalty": 0, "logit_bias": {}}
+END
+run --batch-file "$tmp/changed" -n 30 --logit-bias 11=100 --receipts "$tmp/receipts/changed_1" --sequences 1
+cp "$tmp/out" "$tmp/two"
+check 'penalties of a line are those that it has alone' \
+    alone 1 -p ROMEO: -n 30 --presence-penalty 0.5 --frequency-penalty 0.25 --logit-bias 11=100
+check 'its biases are in place of those of the command line' \
+    alone 2 -p ROMEO: -n 30 --logit-bias 25=2 --logit-bias 11=-100 --temp 0.8 --seed 3
+check 'which a line without them has' alone 3 -p ROMEO: -n 30 --logit-bias 11=100
+check 'unless it has none' alone 4 -p ROMEO: -n 30
+for how in '--threads 1' '--sequences 3 --threads 2'; do
+    # shellcheck disable=SC2086 # words
+    run --batch-file "$tmp/changed" -n 30 --logit-bias 11=100 --receipts "$tmp/receipts/changed_2" $how
+    check "with $how the chains are the same" \
+        equal "$(grep -oE '"chain":"[0-9a-f]+"' "$tmp/out")" "$(grep -oE '"chain":"[0-9a-f]+"' "$tmp/two")"
+done
+check 'their receipts replay together' "$bin/bn-verify-receipt" --batch "$tmp/receipts/changed_2" --replay -m "$model"
+check 'what changes nothing is not in a receipt' equal \
+    "$(grep -lE 'presence|frequency|logit_bias|"7"' "$tmp"/receipts/changed_2/*.json | sed 's/.*changed_2//' | tr '\n' ' ')" \
+    '/0.json /1.json /2.json '
+
 # ---- what is refused ----
 
 # refused PATTERN LINE...: nothing runs, and the message says why
@@ -111,6 +138,16 @@ check 'a line without a prompt' refused 'line 1: 0 of prompt, messages and token
 check 'a line with two' refused '2 of prompt, messages and tokens' '{"prompt": "a", "tokens": [1]}'
 check 'a member that nobody knows' refused 'unknown member "tempreature"' '{"prompt": "a", "tempreature": 1}'
 check 'a number out of range' refused 'top_p is not a number from 0 to 1' '{"prompt": "a", "top_p": 2}'
+check 'a penalty out of range' refused 'presence_penalty is not a number from -2 to 2' '{"prompt": "a", "presence_penalty": -2.5}'
+check 'one that is a text' refused 'frequency_penalty is not a number from -2 to 2' '{"prompt": "a", "frequency_penalty": "1"}'
+for bias in '[11, 1]' '{"x": 1}' '{"011": 1}' '{"": 1}' '{"1": "1"}' '{"-1": 1}' '{"12345678901": 1}' 7; do
+    check "the bias $bias" refused 'line 1: logit_bias is not an object of token ids' "{\"prompt\": \"a\", \"logit_bias\": $bias}"
+done
+check 'a bias out of range' refused 'logit_bias has -100.5, not in -100..100' '{"prompt": "a", "logit_bias": {"11": -100.5}}'
+check 'one of no token' refused 'line 2: logit_bias has token 99999999' '"a"' '{"prompt": "a", "logit_bias": {"99999999": 1}}'
+check 'too many of them' refused 'logit_bias has 1025 tokens, at most 1024' \
+    "{\"prompt\": \"a\", \"logit_bias\": {$(seq -f '"%.0f": 1' -s ', ' 1025)}}"
+check 'two of one token' refused 'duplicate name' '{"prompt": "a", "logit_bias": {"11": 1, "11": 2}}'
 check 'a fraction of a token' refused 'n_predict is not a whole number' '{"prompt": "a", "n_predict": 1.5}'
 check 'a stop that is not a text' refused 'stop is not a text or a list of texts' '{"prompt": "a", "stop": [1]}'
 check 'an id outside the vocabulary' refused 'token 0 is 99999999' '{"tokens": [99999999]}'

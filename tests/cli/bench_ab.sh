@@ -8,7 +8,7 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 . tests/tap.sh
 export tmp
 ab() { # arguments; leaves $status, $tmp/out, $tmp/err
-    "$bin/bn-bench" ab -q "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    "$bin/bn-bench" ab -q -v "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
     status=$?
 }
 shown() { "$@" || { cat "$tmp/out" "$tmp/err"; return 1; }; }
@@ -32,7 +32,7 @@ check 'a cost 5 % higher, under drift, is a negative result' ended 1
 check 'REGRESSED' has out '^command +cost .* REGRESSED( |$)'
 check 'by the last of the numbers printed' has out '^command +cost .* \+[456]\.[0-9]+ '
 check 'the smallest change that would be found is shown' has out 'MDE [0-9.]+ %'
-check 'and the verdict' has out '^verdict  REGRESSED( |$)'
+check 'and the verdict is a sentence' has out '^B is [456]\.[0-9] % larger \([0-9.]+ to [0-9.]+ %\) in cost: WORSE'
 drifting 1.05 --extract 'rate=^rate ([0-9.]+)$:higher'
 check 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED( |$)'
 drifting 0.95 --extract 'cost=cost ([0-9.]+)'
@@ -68,9 +68,8 @@ ab -r 2 -- true --vs sh -c 'kill -SEGV $$'
 check 'one that is killed' has err 'command B was killed by signal 11 \(round 1\)'
 ab -r 2 --timeout 5 -- true --vs sleep 1000
 check 'a command that does not end gives no data' ended 1
-check 'it is said which, when, and that nothing is shown' has out '^stopped  command B exceeded --timeout 5 s \(round 1\): no verdict$'
-check 'no verdict is none' has out '^verdict  none$'
-check 'and gives no number' has out '^nothing was compared$'
+check 'it is said which, and when' has out '^no verdict: command B exceeded --timeout 5 s \(round 1\)$'
+check 'and no number is shown' has out '^A  true$'
 ab -- "$tmp/none" --vs true
 check 'a command that is not there' ended 3
 
@@ -90,24 +89,25 @@ metrics 1.1 100
 check 'every metric decides unless one is named' ended 1
 metrics 1.1 100 --metric wall
 check 'one that is named decides alone' ended 0
-check 'which is said' has out '^decides  wall .*of the others only critical regressions count'
-check 'and the verdict is its' has out '^verdict  SAME'
+check 'which is said' has out '^decides  --metric NAME, else printed numbers, else wall_ns'
+check 'and the verdict is its' has out '^A and B are the same in wall$'
 metrics 1.2 100 --metric wall
 check 'a warning of another one is reported' has out '^command +small .*REGRESSED \(warning\)'
 check 'and passes' ended 0
 metrics 1 200 --metric wall
 check 'a critical one does not pass' ended 1
 check 'and is reported' has out '^command +fat_bytes .*REGRESSED \(critical\)'
-check 'as the verdict' has out '^verdict  REGRESSED'
+check 'as the verdict' has out '^B is 100\.0 % larger in fat_bytes: WORSE \(critical\) \(2 series: 1 REGRESSED, 1 SAME\)$'
 metrics 1 100 --metric none
 check 'an unknown metric' has err "error: --metric: no series has the metric 'none'"
 ab -r 2 --warmup 0 --no-control -- true --vs true
-check 'without a name the elapsed time decides' has out '^decides  wall_ns '
+check 'without a name the elapsed time decides' has out '^undecided: 2 pairs are too few'
 
 # Missing numbers.
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo x 1 --vs echo y 1
 check 'a number that one side lacks gives no data' ended 1
 check 'which is said' has out '^    command x: missing in B$'
+check 'in the sentence, too' has out '^nothing could be compared: missing in B$'
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo y --vs echo y
 check 'one that both lack is a mistake' ended 1
 check 'which names it' has err "error: --extract: neither command printed a match for 'x'"
@@ -160,6 +160,38 @@ for member in '"schema": "bn.bench/1"' '"command": "ab"' '"slots": ' '"compariso
 done
 check 'its slots are all there' test "$(grep -c '"side": ' "$tmp/out")" -eq 9
 check 'and all that is null says why' test "$(grep -c ': null' "$tmp/out")" -gt 0
+
+# What is printed without -v: three lines.
+brief() { # options and commands...
+    "$bin/bn-bench" ab -q "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    status=$?
+}
+printed() { printf '{"series": [%s]}' "$1" >"$tmp/$2.json"; }
+printed "$(series 'decode n=16 d=0 t=1' ns_per_token false 1000,1100,1200)" a
+printed "$(series 'decode n=16 d=0 t=1' ns_per_token false 1300,900,1400)" b
+compared=(--no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json")
+brief -r 6 "${compared[@]}"
+check 'three lines' [ "$(wc -l <"$tmp/out")" -eq 3 ]
+check 'A: its figure, and the command' has out "^A  1\.100 us  cat $tmp/a\.json$"
+check 'B: the same' has out "^B  1\.300 us  cat $tmp/b\.json$"
+check 'the verdict, with the readable name of the test' has out \
+    '^B is 18\.2 % slower in ns_per_token of decode 16 tokens, 1 thread: SLOWER \(critical\)$'
+check 'the exit code does not change' ended 1
+brief -r 6 --no-control --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/a.json"
+check 'the other way round it is faster' has out '^B is 15\.4 % faster in ns_per_token of .*: FASTER$'
+brief -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/a.json"
+check 'no difference' has out '^A and B are the same in ns_per_token of decode 16 tokens, 1 thread$'
+brief -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'undecided, with the reason' has out '^undecided in .*: 2 pairs are too few for an interval; at least 6 are needed$'
+brief -r 6 --filter '16 tokens' "${compared[@]}"
+check 'a filter may be a part of the readable name' has out '^B is 18'
+brief -r 6 --filter 'n=16' "${compared[@]}"
+check 'or of the key' has out '^B is 18'
+echo 0 >"$tmp/n"
+brief --no-control --output-only -r 12 --extract 'cost=cost ([0-9.]+)' -- sh "$tmp/cost.sh" 1 --vs sh "$tmp/cost.sh" 1.05
+check 'figures that vary have an interval' has out '^A  [0-9.]+ \([0-9.]+ to [0-9.]+\)  sh '
+brief -r 2 --json "${compared[@]}"
+check 'documents keep the key' has out '"test": "decode n=16 d=0 t=1"'
 
 # The control is timed unless --no-control is given.
 ab -r 2 --json --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"

@@ -54,20 +54,20 @@ says 0 'medians of series that it prints' '^t +m +4' cmd -r 2 --series -- cat pr
 # ---- baselines ----
 says 0 'the run of a commit is saved' '^[0-9a-f]{12}  mine  promoted' "$bench" baseline save mine first.json
 measure second.json
-says 0 'the same numbers pass' '^mine +cost .*STABLE' "$bench" baseline check --baseline mine second.json
+says 0 'the same numbers pass' '^mine +cost .*STABLE' "$bench" baseline check -v --baseline mine second.json
 status 0 'and are saved' "$bench" baseline save mine second.json
 again() { for _ in 1 2 3 4 5; do measure again.json && "$bench" baseline save mine again.json >/dev/null 2>&1; done; }
 again
 echo 130 >level
 measure slow.json
-says 1 'a planted slower number fails' '^mine +cost +100.* 130.*\+30\.0 % +REGRESSED \(critical\)' "$bench" baseline check --baseline mine slow.json
-says 1 'so does a rate that fell' '^mine +speed .* -23\.1 % +REGRESSED' "$bench" baseline check --baseline mine slow.json
-says 1 'compare shows it' '^mine +cost .*REGRESSED' "$bench" compare first.json slow.json
+says 1 'a planted slower number fails' '^mine +cost +100.* 130.*\+30\.0 % +REGRESSED \(critical\)' "$bench" baseline check -v --baseline mine slow.json
+says 1 'so does a rate that fell' '^mine +speed .* -23\.1 % +REGRESSED' "$bench" baseline check -v --baseline mine slow.json
+says 1 'compare shows it' '^mine +cost .*REGRESSED' "$bench" compare -v first.json slow.json
 status 1 'it is saved as a regression' "$bench" baseline save mine slow.json
 again
 says 0 'trend shows since when' 'cost .*\+30\.0 % at ' "$bench" trend --suite cmd --metric cost
 says 0 'report shows it' '^mine +cost +130' "$bench" report slow.json
-"$bench" compare --json first.json slow.json >both.json
+"$bench" compare -v --json first.json slow.json >both.json
 says 0 'and the comparison' 'cost .*REGRESSED' "$bench" report both.json
 git commit -q --allow-empty -m two
 says 1 'a run of another commit is refused' 'not saved: the program is of commit [0-9a-f]{12}, and [0-9a-f]{12} is checked out' \

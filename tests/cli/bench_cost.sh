@@ -51,7 +51,7 @@ check 'energy is measured' measure run.json --target 'energy<=1000000J'
 check 'its joules are those of the counter' equal "$(member run.json "$is_multiple")" True
 check 'the target has data' equal "$(member run.json 'd["targets"][0]["met"], d["targets"][0]["found"] > 0')" '(True, True)'
 check 'the document names the folder' equal "$(member run.json 'd["settings"]["powercap"]')" "$tmp/powercap"
-says 1 'a target that is missed' 'missed +energy<=0.001mJ: found .*J, decode n=2' env BN_POWERCAP="$tmp/powercap" "$bench" "${small[@]}" \
+says 1 'a target that is missed' 'missed +energy<=0.001mJ: found .*J, decode 2 tokens' env BN_POWERCAP="$tmp/powercap" "$bench" "${small[@]}" \
     --target 'energy<=0.001mJ'
 says 0 'the doctor counts the packages' 'energy +counters of 1 packages' env BN_POWERCAP="$tmp/powercap" "$bench" doctor
 counts 5000 500000
@@ -111,8 +111,8 @@ for metric in price_per_million_tokens joules_per_token; do
     says 0 "report: $metric" "^decode .*$metric +[0-9.]+ m?(price|J)" "$bench" report "$tmp/a.json"
     says 0 "report as JSON: $metric" "\"metric\": \"$metric\"" "$bench" report --format json "$tmp/a.json"
 done
-says 1 'compare finds a higher price' '0.1001 price +0.2002 price +\+100.0 % +REGRESSED' "$bench" compare "$tmp/a.json" "$tmp/b.json"
-says 1 'and more energy' '0.2502 J +0.5005 J +\+100.0 % +REGRESSED' "$bench" compare "$tmp/a.json" "$tmp/c.json"
+says 1 'compare finds a higher price' '0.1001 price +0.2002 price +\+100.0 % +REGRESSED' "$bench" compare -v "$tmp/a.json" "$tmp/b.json"
+says 1 'and more energy' '0.2502 J +0.5005 J +\+100.0 % +REGRESSED' "$bench" compare -v "$tmp/a.json" "$tmp/c.json"
 ledger=(--ledger "$tmp/ledger" --allow-dirty --allow-stale --allow-contended --reason test)
 for file in a b c; do "$bench" baseline save main "$tmp/$file.json" "${ledger[@]}" >/dev/null 2>&1; done
 says 1 'baseline check finds the price' 'price_per_million_tokens' "$bench" baseline check "$tmp/b.json" --ledger "$tmp/ledger"

@@ -10,6 +10,8 @@ unset BN_LEDGER
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a \
     GIT_COMMITTER_EMAIL=a@b
 bench() { "$bin/bn-bench" "$@"; }
+compare() { bench compare -v "$@"; }
+stable='^(no difference larger than [0-9.]+ % was found|no difference that matters was found|A and B are the same)'
 baseline() { bench baseline "$@"; }
 
 mkdir "$tmp/repo"
@@ -59,33 +61,33 @@ document "$docs/short.json" 100 flat=0
 
 says 0 'a ledger without runs says so' '^no run is saved in .*; bn-bench baseline save NAME' baseline list --ledger "$tmp/empty"
 # ---- compare ----
-says 0 'a small difference of two sessions is stable' '5 STABLE, 1 SAME' bench compare "$docs/a.json" "$docs/same.json"
-says 0 'and passes with --strict too' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/same.json"
-says 0 'so does a document against itself' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/a.json"
+says 0 'a small difference of two sessions is stable' '5 STABLE, 1 SAME' compare "$docs/a.json" "$docs/same.json"
+says 0 'and passes with --strict too' "$stable" compare --strict "$docs/a.json" "$docs/same.json"
+says 0 'so does a document against itself' "$stable" compare --strict "$docs/a.json" "$docs/a.json"
 says 0 'they are said not to be taken in turn' 'did not run in turn: changes below 8 % may be drift' \
-    bench compare "$docs/a.json" "$docs/same.json"
-says 1 'a large one is a regression, and critical' 'ns_per_token.*REGRESSED \(critical\)' bench compare "$docs/a.json" "$docs/slow.json"
-says 0 'more drift may be allowed' 'STABLE' bench compare --drift 50 "$docs/a.json" "$docs/slow.json"
-says 0 'the other way round it is an improvement' '2 IMPROVED' bench compare "$docs/slow.json" "$docs/a.json"
-says 1 'a rate that fell has a minus' 'tokens_per_second .* -23\.[01] % +REGRESSED' bench compare "$docs/a.json" "$docs/slow.json"
-says 1 'also in the reason' 'tokens_per_second: -23\.[01] % \.\. -23\.[01] % is beyond' bench compare "$docs/a.json" "$docs/slow.json"
+    compare "$docs/a.json" "$docs/same.json"
+says 1 'a large one is a regression, and critical' 'ns_per_token.*REGRESSED \(critical\)' compare "$docs/a.json" "$docs/slow.json"
+says 0 'more drift may be allowed' 'STABLE' compare --drift 50 "$docs/a.json" "$docs/slow.json"
+says 0 'the other way round it is an improvement' '2 IMPROVED' compare "$docs/slow.json" "$docs/a.json"
+says 1 'a rate that fell has a minus' 'tokens_per_second .* -23\.[01] % +REGRESSED' compare "$docs/a.json" "$docs/slow.json"
+says 1 'also in the reason' 'tokens_per_second: -23\.[01] % \.\. -23\.[01] % is beyond' compare "$docs/a.json" "$docs/slow.json"
 bench compare --json "$docs/a.json" "$docs/slow.json" >"$docs/fell.json" 2>/dev/null
 check 'in JSON' grep -qE '"change": -0\.23' "$docs/fell.json"
 says 0 'and in the report of it' 'tokens_per_second .* -23\.[01] % +REGRESSED' bench report "$docs/fell.json"
-says 0 'the other way round both have the opposite sign' 'tokens_per_second .* \+30\.0 % +IMPROVED' bench compare "$docs/slow.json" "$docs/a.json"
+says 0 'the other way round both have the opposite sign' 'tokens_per_second .* \+30\.0 % +IMPROVED' compare "$docs/slow.json" "$docs/a.json"
 document "$docs/mild.json" 112
-says 1 'a time per token is judged as a rate: 12 % more is a warning' 'ns_per_token.*REGRESSED \(warning\)' bench compare "$docs/a.json" "$docs/mild.json"
+says 1 'a time per token is judged as a rate: 12 % more is a warning' 'ns_per_token.*REGRESSED \(warning\)' compare "$docs/a.json" "$docs/mild.json"
 document "$docs/worse.json" 120
-says 1 '20 % more is critical' 'ns_per_token.*REGRESSED \(critical\)' bench compare --fail-on critical "$docs/a.json" "$docs/worse.json"
-says 0 '--fail-on lets it pass' 'tokens_per_second.*REGRESSED \(warning\)' bench compare --fail-on critical "$docs/a.json" "$docs/mild.json"
-status 1 'but not a warning that is asked for' bench compare --fail-on warning "$docs/a.json" "$docs/mild.json"
-says 1 'a series that is missing fails' '^    prompt ns: missing in B$' bench compare "$docs/a.json" "$docs/short.json"
-says 0 'one that is new is told' '^    prompt ns: only in B$' bench compare "$docs/short.json" "$docs/a.json"
+says 1 '20 % more is critical' 'ns_per_token.*REGRESSED \(critical\)' compare --fail-on critical "$docs/a.json" "$docs/worse.json"
+says 0 '--fail-on lets it pass' 'tokens_per_second.*REGRESSED \(warning\)' compare --fail-on critical "$docs/a.json" "$docs/mild.json"
+status 1 'but not a warning that is asked for' compare --fail-on warning "$docs/a.json" "$docs/mild.json"
+says 1 'a series that is missing fails' '^    prompt ns: missing in B$' compare "$docs/a.json" "$docs/short.json"
+says 0 'one that is new is told' '^    prompt ns: only in B$' compare "$docs/short.json" "$docs/a.json"
 document "$docs/fat.json" 100 binary=other peak=2000
-says 1 'memory that doubled is critical' 'peak_rss_bytes: single values: 100\.0 % worse, above the critical$' bench compare --fail-on critical "$docs/a.json" "$docs/fat.json"
+says 1 'memory that doubled is critical' 'peak_rss_bytes: single values: 100\.0 % worse, above the critical$' compare --fail-on critical "$docs/a.json" "$docs/fat.json"
 document "$docs/slack.json" 100 binary=other loading=30000
 says 1 'so is a model that opens in three times the time' 'load_ns: single values: 200\.0 % worse, above the critical level$' \
-    bench compare --fail-on critical "$docs/a.json" "$docs/slack.json"
+    compare --fail-on critical "$docs/a.json" "$docs/slack.json"
 
 # ---- each level, by its number: on exact values, on single values, and on samples with statistics ----
 # scored ACCURACY[,ACCURACY...] [EXACT] [METRIC] [BETTER]: a series of a score.
@@ -97,68 +99,68 @@ planted() {
     document "$docs/before.json" 100 "extra=$1"
     document "$docs/after.json" 100 binary=other "extra=$2"
     shift 2
-    bench compare "$docs/before.json" "$docs/after.json" "$@"
+    compare "$docs/before.json" "$docs/after.json" "$@"
 }
-says 0 'the same accuracy is the same' '^verdict  STABLE$' planted "$(scored 0.3)" "$(scored 0.3)" --strict
-says 1 'accuracy: 0.006 less is critical' '^verdict  REGRESSED \(critical\)' planted "$(scored 0.3)" "$(scored 0.294)" --fail-on critical
-says 1 '0.003 less is a warning' '^verdict  REGRESSED \(warning\)' planted "$(scored 0.3)" "$(scored 0.297)" --fail-on warning
+says 0 'the same accuracy is the same' "$stable" planted "$(scored 0.3)" "$(scored 0.3)" --strict
+says 1 'accuracy: 0.006 less is critical' ': (SLOWER|WORSE) \(critical\)' planted "$(scored 0.3)" "$(scored 0.294)" --fail-on critical
+says 1 '0.003 less is a warning' ': (SLOWER|WORSE) \(warning\)' planted "$(scored 0.3)" "$(scored 0.297)" --fail-on warning
 status 0 'which is not critical' planted "$(scored 0.3)" "$(scored 0.297)" --fail-on critical
 says 1 'any difference is a change' 'accuracy .*REGRESSED$' planted "$(scored 0.3)" "$(scored 0.299)"
 status 0 'but less than 0.002 is not a warning' planted "$(scored 0.3)" "$(scored 0.299)" --fail-on warning
-says 1 'an accuracy of nothing is critical' '^verdict  REGRESSED \(critical\)' planted "$(scored 0.3)" "$(scored 0)" --fail-on critical
+says 1 'an accuracy of nothing is critical' ': (SLOWER|WORSE) \(critical\)' planted "$(scored 0.3)" "$(scored 0)" --fail-on critical
 says 0 'a better one is an improvement' 'IMPROVED' planted "$(scored 0.3)" "$(scored 0.4)"
 many=0.3001,0.3002,0.3,0.2999,0.3003,0.2998,0.3004,0.2997
 says 1 'accuracy of several samples: 0.006 less is critical' 'medians of 8 and 8 samples: 0\.0059' \
     planted "$(scored $many false)" "$(scored 0.2941,0.294,0.2942,0.294,0.2941,0.2943,0.294,0.2941 false)" --fail-on critical
-says 1 'nll: 0.02 more is critical' '^verdict  REGRESSED \(critical\)' planted "$(scored 4.5 true nll lower)" "$(scored 4.52 true nll lower)" --fail-on critical
-says 1 'perplexity: 0.7 % more is a warning' '^verdict  REGRESSED \(warning\)' \
+says 1 'nll: 0.02 more is critical' ': (SLOWER|WORSE) \(critical\)' planted "$(scored 4.5 true nll lower)" "$(scored 4.52 true nll lower)" --fail-on critical
+says 1 'perplexity: 0.7 % more is a warning' ': (SLOWER|WORSE) \(warning\)' \
     planted "$(scored 90 true perplexity lower)" "$(scored 90.63 true perplexity lower)" --fail-on warning
-says 1 'memory of a process: 21 % more is a warning' '^verdict  REGRESSED \(warning\)' \
-    bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other peak=1210)
-status 0 '20 % is not' bench compare "$docs/a.json" <(document /dev/stdout 100 binary=other peak=1200)
-says 1 'memory of rounds: 25 % more is a warning' '^verdict  REGRESSED \(warning\)' \
+says 1 'memory of a process: 21 % more is a warning' ': (SLOWER|WORSE) \(warning\)' \
+    compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other peak=1210)
+status 0 '20 % is not' compare "$docs/a.json" <(document /dev/stdout 100 binary=other peak=1200)
+says 1 'memory of rounds: 25 % more is a warning' ': (SLOWER|WORSE) \(warning\)' \
     planted "$(peaks 100000)" "$(peaks 125000)" --fail-on warning
-says 1 '35 % more is critical' '^verdict  REGRESSED \(critical\)' planted "$(peaks 100000)" "$(peaks 135000)" --fail-on critical
-says 0 '3 % more is stable' '^verdict  STABLE$' planted "$(peaks 100000)" "$(peaks 103000)" --strict
+says 1 '35 % more is critical' ': (SLOWER|WORSE) \(critical\)' planted "$(peaks 100000)" "$(peaks 135000)" --fail-on critical
+says 0 '3 % more is stable' "$stable" planted "$(peaks 100000)" "$(peaks 103000)" --strict
 loads() { peaks "$1" | sed 's/"round"/"load cold"/; s/peak_rss_bytes/load_ns/; s/"unit":"bytes"/"unit":"ns"/'; }
-says 1 'opening the model, from several rounds: 20 % more is a warning' '^verdict  REGRESSED \(warning\)' \
+says 1 'opening the model, from several rounds: 20 % more is a warning' ': (SLOWER|WORSE) \(warning\)' \
     planted "$(loads 100000)" "$(loads 120000)" --fail-on warning
-says 1 '30 % more is critical' '^verdict  REGRESSED \(critical\)' planted "$(loads 100000)" "$(loads 130000)" --fail-on critical
-says 0 '3 % more is stable' '^verdict  STABLE$' planted "$(loads 100000)" "$(loads 103000)" --strict
-says 0 'the same, measured again, is stable' '^verdict  STABLE$' planted "$(loads 100000)" "$(loads 100000)" --strict
-says 1 'a single latency: 16 % more is a warning' '^verdict  REGRESSED \(warning\)' \
-    bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other loading=11600)
-says 1 '26 % more is critical' '^verdict  REGRESSED \(critical\)' \
-    bench compare --fail-on critical "$docs/a.json" <(document /dev/stdout 100 binary=other loading=12600)
-says 1 'latencies with statistics: 20 % more is a warning' '^verdict  REGRESSED \(warning\)' \
-    bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other flat=120)
-says 1 '30 % more is critical' '^verdict  REGRESSED \(critical\)' \
-    bench compare --fail-on critical "$docs/a.json" <(document /dev/stdout 100 binary=other flat=130)
+says 1 '30 % more is critical' ': (SLOWER|WORSE) \(critical\)' planted "$(loads 100000)" "$(loads 130000)" --fail-on critical
+says 0 '3 % more is stable' "$stable" planted "$(loads 100000)" "$(loads 103000)" --strict
+says 0 'the same, measured again, is stable' "$stable" planted "$(loads 100000)" "$(loads 100000)" --strict
+says 1 'a single latency: 16 % more is a warning' ': (SLOWER|WORSE) \(warning\)' \
+    compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other loading=11600)
+says 1 '26 % more is critical' ': (SLOWER|WORSE) \(critical\)' \
+    compare --fail-on critical "$docs/a.json" <(document /dev/stdout 100 binary=other loading=12600)
+says 1 'latencies with statistics: 20 % more is a warning' ': (SLOWER|WORSE) \(warning\)' \
+    compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other flat=120)
+says 1 '30 % more is critical' ': (SLOWER|WORSE) \(critical\)' \
+    compare --fail-on critical "$docs/a.json" <(document /dev/stdout 100 binary=other flat=130)
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"ns","drift_percent":50,"warning_percent":1,"critical_percent":2},
     {"metric":"*","warning_percent":15,"critical_percent":25}]}' >"$docs/levels.json"
-says 0 'a metric may have its own drift' '^verdict  STABLE$' \
-    bench compare --thresholds "$docs/levels.json" "$docs/a.json" <(document /dev/stdout 100 binary=other flat=130)
+says 0 'a metric may have its own drift' "$stable" \
+    compare --thresholds "$docs/levels.json" "$docs/a.json" <(document /dev/stdout 100 binary=other flat=130)
 
 for what in key=other:another.machine threads=2:other.settings model=other:another.model; do
     document "$docs/unlike.json" 100 "${what%%:*}"
-    says 9 "${what##*:} is refused, and named" "not alike: ${what##*:}" bench compare "$docs/a.json" "$docs/unlike.json"
-    status 0 'unless told' bench compare --unlike "$docs/a.json" "$docs/unlike.json"
+    says 9 "${what##*:} is refused, and named" "not alike: ${what##*:}" compare "$docs/a.json" "$docs/unlike.json"
+    status 0 'unless told' compare --unlike "$docs/a.json" "$docs/unlike.json"
 done
 document "$docs/busy.json" 130 others=0.7
-says 1 'times of a busy machine give no data' 'failed: no data: every time and rate is inconclusive' bench compare "$docs/a.json" "$docs/busy.json"
-says 1 'and it is said why' 'ns_per_token and 3 more: other processes used 0\.7 of 2 CPUs during$' bench compare "$docs/a.json" "$docs/busy.json"
+says 1 'times of a busy machine give no data' 'failed: no data: every time and rate is inconclusive' compare "$docs/a.json" "$docs/busy.json"
+says 1 'and it is said why' 'ns_per_token and 3 more: other processes used 0\.7 of 2 CPUs during$' compare "$docs/a.json" "$docs/busy.json"
 says 1 'memory is judged on a busy machine too' 'peak_rss_bytes: single values: 100\.0 % worse, above the critical$' \
-    bench compare "$docs/a.json" <(document /dev/stdout 100 others=2 peak=2000)
-says 0 'and a document is like itself' '^verdict  STABLE$' bench compare --strict "$docs/busy.json" "$docs/busy.json"
+    compare "$docs/a.json" <(document /dev/stdout 100 others=2 peak=2000)
+says 0 'and a document is like itself' "$stable" compare --strict "$docs/busy.json" "$docs/busy.json"
 document "$docs/twin.json" 130 binary=b100
-says 0 'a program that is the same, byte for byte, did not change' 'tokens_per_second: both runs are of the same$' bench compare "$docs/a.json" "$docs/twin.json"
-status 1 'which --strict does not let pass' bench compare --strict "$docs/a.json" "$docs/twin.json"
+says 0 'a program that is the same, byte for byte, did not change' 'tokens_per_second: both runs are of the same$' compare "$docs/a.json" "$docs/twin.json"
+status 1 'which --strict does not let pass' compare --strict "$docs/a.json" "$docs/twin.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":50,"critical_percent":60}]}' >"$docs/levels.json"
-says 1 'levels come from a file' 'ns_per_token.*REGRESSED$' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
+says 1 'levels come from a file' 'ns_per_token.*REGRESSED$' compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metrik":"*"}]}' >"$docs/levels.json"
-status 4 'whose mistakes are found' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
-status 3 'a document that is not there' bench compare "$docs/a.json" "$docs/none.json"
-says 4 'an invalid document' 'not a bn-bench result' bench compare "$docs/a.json" <(echo '{}')
+status 4 'whose mistakes are found' compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
+status 3 'a document that is not there' compare "$docs/a.json" "$docs/none.json"
+says 4 'an invalid document' 'not a bn-bench result' compare "$docs/a.json" <(echo '{}')
 
 # points THROUGHPUT LATENCY: values without samples, with their own levels.
 points() {
@@ -168,10 +170,10 @@ points() {
 }
 points 100 100 >"$docs/points.json"
 says 0 'single values: levels are met at their numbers' 'latency_p50_ms: single values: 25\.0 % worse, above the$' \
-    bench compare --fail-on critical "$docs/points.json" <(points 85 125)
-says 1 'a warning is a regression' 'throughput_tokens_per_second: single values: 15\.0 % worse,$' bench compare "$docs/points.json" <(points 85 100)
-says 1 'and exceeded beyond' 'tok/s +84\.90 tok/s +-15\.1 % +REGRESSED \(critical\)' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
-says 0 'within the levels they are stable' '^verdict  STABLE$' bench compare --strict "$docs/points.json" <(points 92 115)
+    compare --fail-on critical "$docs/points.json" <(points 85 125)
+says 1 'a warning is a regression' 'throughput_tokens_per_second: single values: 15\.0 % worse,$' compare "$docs/points.json" <(points 85 100)
+says 1 'and exceeded beyond' 'tok/s +84\.90 tok/s +-15\.1 % +REGRESSED \(critical\)' compare --fail-on critical "$docs/points.json" <(points 84.9 125)
+says 0 'within the levels they are stable' "$stable" compare --strict "$docs/points.json" <(points 92 115)
 says 1 'they cannot be saved' 'values without samples' baseline save main "$docs/points.json"
 
 # A list of values as other projects keep it, with all their keys: THROUGHPUT LATENCY MEMORY ACCURACY.
@@ -182,14 +184,14 @@ seed() {
         "latency_increase_percent":15,"memory_increase_percent":20,"accuracy_decrease":0.002}}}'
 }
 seed 100 100 100 0.9987 >"$docs/seed.json"
-says 0 'at their warning levels, values are stable' '^verdict  STABLE$' bench compare --strict "$docs/seed.json" <(seed 92 115 120 0.9967)
+says 0 'at their warning levels, values are stable' "$stable" compare --strict "$docs/seed.json" <(seed 92 115 120 0.9967)
 for fault in 'throughput:91 100 100 0.9987:84 100 100 0.9987' 'latency:100 116 100 0.9987:100 126 100 0.9987' \
     'memory:100 100 121 0.9987:100 100 131 0.9987' 'accuracy:100 100 100 0.9966:100 100 100 0.9936'; do
     IFS=: read -r name warns fails <<<"$fault"
     # shellcheck disable=SC2086 # four values
-    says 1 "$name: a warning" '^verdict  REGRESSED \(warning\)' bench compare --fail-on warning "$docs/seed.json" <(seed $warns)
+    says 1 "$name: a warning" ': (SLOWER|WORSE) \(warning\)' compare --fail-on warning "$docs/seed.json" <(seed $warns)
     # shellcheck disable=SC2086
-    says 1 "$name: critical" '^verdict  REGRESSED \(critical\)' bench compare --fail-on critical "$docs/seed.json" <(seed $fails)
+    says 1 "$name: critical" ': (SLOWER|WORSE) \(critical\)' compare --fail-on critical "$docs/seed.json" <(seed $fails)
 done
 
 # A run becomes such a list, and is compared with one.
@@ -198,8 +200,8 @@ list() { env OUT="$bin" "$top/ci/baselines-json.sh" "$@"; }
 list "$docs/own.json" mine >"$docs/own-list.json"
 says 0 'a run becomes a list of values' '"mine": {"throughput_tokens_per_second": [0-9.]+, "latency_p50_ms": .*"memory_usage_mb": .*"accuracy_score"' \
     cat "$docs/own-list.json"
-says 0 'which is compared with a list' '^verdict  STABLE$' bench compare --strict "$docs/own-list.json" <(list "$docs/own.json" mine)
-says 1 'a slower one is found' '^verdict  REGRESSED' bench compare "$docs/own-list.json" \
+says 0 'which is compared with a list' "$stable" compare --strict "$docs/own-list.json" <(list "$docs/own.json" mine)
+says 1 'a slower one is found' ': SLOWER' compare "$docs/own-list.json" \
     <(list "$docs/own.json" mine | sed 's/per_second": [0-9.]*/per_second": 1/')
 "$bin/bn-bench" run --json -q -p 4 -n 0 -t 1 -r 2 >"$docs/prompt.json"
 says 1 'a run without decoding has none' 'no decoding test' list "$docs/prompt.json"
@@ -238,7 +240,7 @@ says 1 'so does a trend without runs' 'no saved run' bench trend
 echo note >docs/note
 says 0 'a first run is the baseline; other files may have changed' 'main  promoted' baseline save main "$docs/a.json"
 rm docs/note
-says 0 'a run like it passes' '^verdict  STABLE$' baseline check --strict "$docs/same.json"
+says 0 'a run like it passes' "$stable" baseline check --strict "$docs/same.json"
 says 1 'what does not pass is not saved by check' 'REGRESSED' baseline check "$docs/slow.json" --save-baseline next
 check 'indeed' test "$(baseline list | grep -c next)" -eq 0
 says 0 'what passes is' 'saved as next: .* promoted' baseline check "$docs/fast.json" --save-baseline next
@@ -247,7 +249,7 @@ check 'with one document on standard output' equal "$(grep -c '"schema": "bn.ben
 document "$docs/scored.json" 100 "extra=$(scored 0.3)"
 document "$docs/mistaken.json" 100 "extra=$(scored 0.294)"
 status 0 'a run with an accuracy is saved' baseline save scored "$docs/scored.json"
-says 1 'one whose accuracy is 0.006 lower does not pass' '^verdict  REGRESSED \(critical\)' \
+says 1 'one whose accuracy is 0.006 lower does not pass' ': (SLOWER|WORSE) \(critical\)' \
     baseline check --baseline scored --fail-on critical "$docs/mistaken.json"
 says 0 'a trend has the accuracy, too' 'accuracy' bench trend --name scored
 says 1 'one that regressed does not' '2 REGRESSED' baseline check "$docs/slow.json"

@@ -79,12 +79,12 @@ has "\"sha256\": \"$(sha256sum <"$nano" | cut -d' ' -f1)\"" "names the model by 
 small=(quant --min-time 0 -t 1 -q -m "$nano" --shape 16x256)
 run 0 "quant: one format" "${small[@]}" --filter TQ1_0
 for operation in quantise dequantise; do
-    has "^$operation TQ1_0 16x256 plain t=1 +[0-9.]+ [mun]?s " "$operation"
+    has "^$operation TQ1_0 16x256 plain, 1 thread +[0-9.]+ [mun]?s " "$operation"
 done
 run 0 "quant: the scale alone" "${small[@]}" --filter calibrate
-check "is timed once for a shape" equal "$(grep -cE '^calibrate I2_S 16x256 plain t=1 +[0-9.]+ [mun]?s ' "$tmp/out")" 1
+check "is timed once for a shape" equal "$(grep -cE '^calibrate I2_S 16x256 plain, 1 thread +[0-9.]+ [mun]?s ' "$tmp/out")" 1
 run 0 "quant: a kernel of every instruction set" "${small[@]}" --isa all --filter F16
-has '^quantise F16 16x256 f32_to_f16_ref t=1 ' "the reference is one"
+has '^quantise F16 16x256 f32_to_f16_ref, 1 thread ' "the reference is one"
 run 0 "quant: what formats preserve" "${small[@]}" --filter quality
 has '^TQ1_0 +256 +1\.6875 ' "bits with their scales"
 has '^PTQ1_0 +128 +1\.7500 ' "of Bonsai's formats, too"

@@ -60,7 +60,6 @@ is 'as the first word' 0 "$text" "$bin/bn-run" ROMEO: -n 7 -q -m "$model"
 is 'without a model it is the built-in one' 0 "$(bn_run -m fixtures/built-in-i2_s.gguf -n 7 ROMEO: 2>/dev/null)" bn_run -n 7 ROMEO:
 is 'a single word after the name of the command' 0 "$(run -p Hello -n 3)" "$bin/bn-run" generate Hello -n 3 -q -m "$model"
 tells 'a misspelt command is not a prompt' 2 'hint: did you mean tokenize?' bn_run tokenise
-tells 'a single word might be one' 2 "bn-run generate 'Hello'" bn_run Hello
 is 'a limit of -1 ends with the context' 0 'prompt 2 tokens, stopped: context' \
     bash -c "'$bin/bn-run' -m '$model' ROMEO: -n -1 --ctx 60 2>&1 >/dev/null | sed -E 's/.*(prompt 2 tokens).*(stopped: .*)/\\1, \\2/'"
 is 'the same text as with a limit' 0 "$(run ROMEO: -n 900 --ctx 60)" run ROMEO: -n -1 --ctx 60
@@ -78,6 +77,26 @@ tells '-v works in tokenize too' 0 'bn-run: model built-in' bn_run tokenize -v -
 is 'tokens in place of a text' 0 "$text" run --tokens 845,25 -n 7
 is 'the same seed, the same tokens' 0 "$(run -p ROMEO: -n 20 --temp 1 --seed 9)" run -p ROMEO: -n 20 --temp 1 --seed 9 --isa ref -t 1
 is 'top-k 1 is greedy' 0 "$text" run -p ROMEO: -n 7 --temp 1 --top-k 1
+is 'a bias of -100 forbids a token' 0 $' O that\nsunder the' run -p ROMEO: -n 7 --logit-bias 11=-100
+is 'one of 100 forces it' 0 ',,,' run -p ROMEO: -n 3 --logit-bias 4=1.5 --logit-bias 11=100
+is 'a penalty ends a repetition' 0 "that's the" bash -c "'$bin/bn-run' -q -m '$model' -p ROMEO: -n 30 --frequency-penalty 2 | tail -c 11"
+is 'a negative one makes it' 0 ' O, O, O, O, O,' run -p ROMEO: -n 10 --presence-penalty -2
+is 'a prompt does not count' 0 ' king' run -p 'the king, the king, the' -n 1 --presence-penalty 2 --frequency-penalty 2
+changes=(-p ROMEO: -n 40 --temp 0.7 --presence-penalty 0.4 --frequency-penalty 0.3 --logit-bias '11=-4' --json)
+many=$(run "${changes[@]}" --isa ref -t 1 | grep -E '"(ids|chain)"')
+for how in '-t 2' '-t 1 --repack always' '--speculate ngram --draft-always -t 2'; do
+    # shellcheck disable=SC2086 # words
+    is "penalties and biases with $how: the same tokens, the same chain" 0 "$many" \
+        bash -c '"$@" | grep -E "\"(ids|chain)\""' - "$bin/bn-run" -q -m "$model" "${changes[@]}" $how
+done
+tells 'a penalty out of range' 2 '--presence-penalty must be between -2 and 2 (got 2.5)' bn_run -p x --presence-penalty 2.5
+tells 'the other one' 2 '--frequency-penalty must be between -2 and 2 (got -3)' bn_run -p x --frequency-penalty -3
+for bias in 5 5= =5 5=x -5=1 5:1 99999999999=1; do
+    tells "the bias $bias" 2 "error: --logit-bias: '$bias' is not a token id, = and a number" bn_run -p x --logit-bias="$bias"
+done
+tells 'a bias out of range' 2 'error: logit_bias has 101, not in -100..100' bn_run -p x --logit-bias 5=101
+tells 'of no token' 2 'error: logit_bias has token 99999999, outside' bn_run -p x --logit-bias 99999999=1
+tells 'two of one token, in a chat' 2 'error: logit_bias has token 5 twice' bn_run chat -p x --logit-bias 5=1 --logit-bias 5=2
 is 'the context ends it' 0 " O, I am" run -p ROMEO: -n 30 --ctx 5
 many=$(run -p ROMEO: -n 70 --json --repack never | grep -E '"(ids|chain)"')
 is 'packed weights and a screened head: the same tokens, the same chain' 0 "$many" \
@@ -185,5 +204,18 @@ is 'which an option precedes' 0 "$(run -p x -n 5 --temp 1 --seed 7)" env BITNET_
 tells 'a PROMPT that is the name of a file is refused' 2 "error: 'fixtures/shakespeare-5m-i2_s.gguf' is a file, not a text" \
     "$bin/bn-run" fixtures/shakespeare-5m-i2_s.gguf
 is 'but not by -p' 0 "$(printf README.md | "$bin/bn-run" -q -m "$model" -n 5 -f -)" "$bin/bn-run" -q -m "$model" -n 5 -p README.md
-tells 'chat has no argument, and names the options that are meant' 2 'hint: -m MODEL selects a model' "$bin/bn-run" chat model.gguf
+for name in model.gguf hf:owner/repo maple; do
+    tells "$name is not a message" 2 "error: '$name' is the name of a model, not a text" "$bin/bn-run" chat "$name"
+    tells "nor a PROMPT" 2 'hint: -m MODEL selects a model' "$bin/bn-run" "$name"
+done
+is 'a PROMPT of one word' 0 "$(run -p hello -n 5)" run hello -n 5
+is 'also after options' 0 "$(run -p hello -n 5)" run -n 5 hello
+tells 'but a misspelt command is named' 2 'hint: did you mean tokenize? a PROMPT of this word needs -p' "$bin/bn-run" tokenise
+tells 'and one of ollama' 2 'hint: here: bn download; a PROMPT of this word needs -p' "$bin/bn-run" pull
+tells 'words need quotes' 2 'hint: a PROMPT of several words needs quotes' "$bin/bn-run" to be
+for command in tokenize score logits\ --digest 'embed --pooling mean' 'chat -n 5 --seed 3'; do
+    # shellcheck disable=SC2086
+    is "$command TEXT is $command -p TEXT" 0 "$(run $command -p 'To be')" run $command 'To be'
+done
+tells 'one of them' 2 'error: -p and the argument both give a text' "$bin/bn-run" score -p x y
 is 'help COMMAND is COMMAND --help' 0 "$("$bin/bn-run" chat --help)" "$bin/bn-run" help chat

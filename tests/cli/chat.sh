@@ -7,9 +7,10 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
 model=$PWD/fixtures/shakespeare-5m-i2_s.gguf
-# chat INPUT ARGUMENTS...: leaves $status, $tmp/out and $tmp/err. Without --temp it is greedy.
+# chat INPUT ARGUMENTS...: leaves $status, $tmp/out and $tmp/err. Without --temp it is greedy. The working folder is $tmp,
+# because the sandbox permits a conversation the files there.
 chat() {
-    printf '%b' "$1" | "$bin/bn-run" chat -m "$model" --temp 0 "${@:2}" >"$tmp/out" 2>"$tmp/err"
+    printf '%b' "$1" | env -C "$tmp" "$bin/bn-run" chat -m "$model" --temp 0 "${@:2}" >"$tmp/out" 2>"$tmp/err"
     status=$?
 }
 ended() { [ "$status" -eq "$1" ] || { echo "status $status, not $1"; cat "$tmp/out" "$tmp/err"; return 1; }; }
@@ -168,9 +169,9 @@ cp "$tmp/out" "$tmp/wanted"
 chat 'hello\n' --temp 1 --seed 5 -n 12 --top-k 40
 check '/set sets what the options set' same "$tmp/wanted" "$tmp/out"
 chat '/set temp 1.5\n/set max_tokens 9\n/set\n/set n_predict -1\n/set\n' -q
-check '/set lists the values' has "$tmp/err" 'temperature    1.5 '
-check 'by other names, too' has "$tmp/err" 'n_predict      9 '
-check 'and -1 is unlimited' has "$tmp/err" 'n_predict      -1 '
+check '/set lists the values' has "$tmp/err" 'temperature       1.5 '
+check 'by other names, too' has "$tmp/err" 'n_predict         9 '
+check 'and -1 is unlimited' has "$tmp/err" 'n_predict         -1 '
 chat '/set temperature 101\n' -q
 check 'a value out of its range is an error' has "$tmp/err" 'error: temperature is not a number from 0 to 100'
 chat '/set seed x\n' -q

@@ -19,7 +19,7 @@ typed() {
     local script=$1 option=()
     shift
     [ "${1:-}" != -o ] || { option=(-o); shift; }
-    printf '%s\n' "$script" | "$pty" "${option[@]}" "$bin/bn-run" chat "$@" >"$tmp/raw" 2>"$tmp/err"
+    printf '%s\n' "$script" | env -C "$tmp" "$pty" "${option[@]}" "$bin/bn-run" chat "$@" >"$tmp/raw" 2>"$tmp/err"
     status=$?
     tr -d '\r' <"$tmp/raw" >"$tmp/out"
 }
@@ -219,7 +219,7 @@ expect mperature
 send 0.5\n
 $at
 send /set\n
-expect temperature    0.5
+expect temperature       0.5
 $at
 send /save $tmp/sta\t
 expect te/
@@ -293,6 +293,20 @@ send /bye\n" -o -n 7
 sed '1,/^-- output$/d' "$tmp/out" >"$tmp/answers"
 chat '' -p 'one two three four five six seven eight' -n 7
 check 'a window that changes its size changes no message' same "$tmp/answers" "$tmp/out"
+# What a terminal of 24 columns shows, without the bytes that move a word: "word ESC[nG ESC[K newline word".
+lines() { sed -z -E 's/[^\n ]*\x1b\[[0-9]+G\x1b\[K\n/\n/g; s/\x1b\[\?2004l//' "$tmp/out" | sed '1,/one two three/d; /^\[prompt/,$d'; }
+widest() { awk '{ if (length($0) > n) n = length($0) } END { print n }' "$1"; }
+NO_COLOR=1 typed 'size 24 24
+expect Ctrl-D ends
+expect > 
+send one two three\n
+expect tok/s
+send /bye\n' -n 90 --temp 0.5 --seed 7
+lines >"$tmp/lines"
+chat '' -p 'one two three' -n 90 --temp 0.5 --seed 7
+check 'an answer is wrapped between words' equal "$(tr -s ' ' '\n' <"$tmp/lines" | grep .)" "$(tr -s ' ' '\n' <"$tmp/out" | grep .)"
+check 'no line is wider than the terminal' test "$(widest "$tmp/lines")" -le 24
+check 'a pipe gets lines as they are' test "$(widest "$tmp/out")" -gt 24
 TERM=dumb typed 'expect Ctrl-D ends
 expect > 
 send ROMEO:\n

@@ -80,6 +80,12 @@ refuses 4 'begins with itself' '{"$ref":"#"}' --json-schema
 refuses 4 'matches no text' '{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}' --json-schema
 refuses 9 'allows no value' '{"enum":[]}' --json-schema
 refuses 4 'JSON' '{"type":' --json-schema
+says 4 'a grammar on the command line' 'error: --grammar: .*the rule b is not defined' "$bin/bn-run" -p x --grammar 'root ::= b'
+says 0 'which is obeyed' '^xxx$' "$bin/bn-run" -q -p x --grammar 'root ::= [x]{3}'
+says 0 'as a schema is' '^5$' "$bin/bn-run" -q -p x --json-schema '{"const": 5}'
+says 0 'in a chat, too' '^5$' "$bin/bn-run" chat -q x --json-schema '{"const": 5}'
+"$bin/bn-run" chat -q x --grammar 'root ::= [x]{3}' --receipts "$tmp/chats" >"$tmp/out" 2>&1 </dev/null
+status 0 'whose receipts replay' "$bin/bn-verify-receipt" --replay "$tmp/chats/0.json"
 says 2 'one form at a time' 'cannot be combined' "$bin/bn-run" -p x --grammar "$tmp/bad" --json-schema "$tmp/bad"
 says 3 'a grammar that is not there' 'no-such' "$bin/bn-run" -p x --grammar "$tmp/no-such"
 
@@ -178,10 +184,10 @@ check 'streamed' ask 200 '"content":"(y|n|yes|no)"' '"grammar": "root ::= \"yes\
 check 'an answer that is cut' ask 200 '"finish_reason":"length"' '"grammar": "root ::= \"a\"{50}", "max_tokens": 3'
 check 'a keyword that is not supported is 400, with its place' \
     ask 400 'the keyword \\"not\\" of #/properties/a is not supported.*"param":"json_schema"' '"json_schema": {"properties": {"a": {"not": {}}}}'
-check 'so is one of response_format' ask 400 '"param":"response_format.json_schema.schema"' \
+check 'so is one of response_format' ask 400 '"param":"response_format"' \
     '"response_format": {"type": "json_schema", "json_schema": {"schema": {"contains": {}}}}'
-check 'a schema that is missing' ask 400 '"param":"response_format.json_schema.schema"' '"response_format": {"type": "json_schema"}'
-check 'an unknown type' ask 400 '"param":"response_format.type"' '"response_format": {"type": "xml"}'
+check 'a schema that is missing' ask 400 '"param":"response_format"' '"response_format": {"type": "json_schema"}'
+check 'an unknown type' ask 400 '"param":"response_format"' '"response_format": {"type": "xml"}'
 check 'a grammar that is wrong' ask 400 'the rule x is not defined.*"param":"grammar"' '"grammar": "root ::= x"'
 check 'a grammar of the empty text' ask 400 'empty text only.*"param":"grammar"' '"grammar": "root ::= \"\""'
 check 'two forms at once' ask 400 'one is allowed' '"grammar": "root ::= [a]", "json_schema": {}'

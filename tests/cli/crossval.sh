@@ -24,6 +24,11 @@ says 0 "every limit is shown with its margin" '^first +cosine +worst +1 +>= 0\.9
 says 0 "what the reference cannot do is said" 'skip +tokens +the reference cannot tokenize' \
     "$xval" ladder -p 'To be' --ref oracle
 says 0 "another process of this engine: tokens, too" 'pass +tokens +2 tokens, all equal' "$xval" ladder -p 'To be' --ref bn
+says 0 "TEXT is -p TEXT" 'pass +tokens +2 tokens, all equal' "$xval" 'To be' --ref bn
+says 0 "in other commands, too" 'pass +tokens +2 tokens, all equal' "$xval" tokens 'To be' --ref bn
+says 2 "one text" 'both give a text' "$xval" logits 'To be' -p x --ref bn
+says 2 "a text and tokens" 'cannot be combined with a text' "$xval" x --tokens 1,2 --ref bn
+says 2 "a misspelt command is not a text" 'did you mean bench.*needs -p' "$xval" bnch --ref bn
 says 0 "another instruction set, threads and batch: to the bit" 'pass +trace +[0-9]+ records .* ([0-9]+) records equal to the bit' \
     "$xval" trace --exact -p 'To be, or not to be' --ref 'bn --isa ref --threads 1 --batch 3'
 says 1 "to the bit is more than near" 'is the first whose bits differ' "$xval" trace --exact -p 'To be' --ref oracle

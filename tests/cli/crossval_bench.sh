@@ -114,7 +114,7 @@ saved() { "$out/bn-bench" baseline "$@" --ledger "$tmp/ledgers"; }
 status 0 "baseline: a bench is saved" saved save main "$tmp/engine.json" --allow-dirty --allow-stale --allow-contended --reason test
 says 0 "baseline: the same agreement passes" 'STABLE' saved check "$tmp/engine.json"
 says 1 "baseline: agreement that falls below the level is found" '^ +1 +0\.[0-9]+ +-[0-9.]+ % +REGRESSED \(critical\)' \
-    saved check "$tmp/enginesilu.json"
+    saved check -v "$tmp/enginesilu.json"
 
 # The gate. The ratios are beyond what any machine measures.
 says 0 "gate: a low ratio passes" '^gate: pass; .* at least 1e-06 times' bench --ref bn --reps 2 --fail-below 0.000001
@@ -123,9 +123,9 @@ says 1 "gate: no data is a failure" '^gate: FAIL, no data' bench "${trained[@]}"
 "$xval" bench --json --ref bn --ref 'bn --isa ref' -p 4 -n 2 --reps 6 --threads 1 --fail-below 1000000 >"$tmp/gate.json"
 check "gate: the exit status with --json is the same" equal $? 1
 says 0 "gate: it is in the document" '"status": "fail"' cat "$tmp/gate.json"
-says 0 "bn-bench report shows the engines" '^prompt n=4 t=1 reference bn --isa ref +ns_per_token' \
+says 0 "bn-bench report shows the engines" '^prompt 4 tokens, 1 thread, reference bn --isa ref +ns_per_token' \
     "$out/bn-bench" report "$tmp/gate.json"
-says 0 "and compares them" '^decode n=2 t=1 reference bn --isa ref$' "$out/bn-bench" report "$tmp/gate.json"
+says 0 "and compares them" '^decode 2 tokens, 1 thread, reference bn --isa ref$' "$out/bn-bench" report "$tmp/gate.json"
 says 0 "as a page, too" 'reference bn --isa ref' "$out/bn-bench" report --format html "$tmp/gate.json"
 "$xval" ladder --json --tokens 1,2,3 --ref oracle --ref 'oracle --fault silu' >"$tmp/ladder.json"
 says 0 "bn-bench report shows a ladder: agreement" '^. ladder . oracle . agree . - . [0-9.]+e-' "$out/bn-bench" report --format markdown "$tmp/ladder.json"

@@ -258,7 +258,7 @@ check '-v: the rate and the digest' grep -q "sha256 $a (hub)" err
 
 # ---- list ----
 get list
-check 'list: names, variants, licences' bash -c "grep -qE '^pinned +[0-9.]+ kB +yes +yes +pinned +MIT$' out && grep -qE '^pinned:bf16 .* no ' out && grep -q 'pinned:bf16.*: weights in safetensors' out"
+check 'list: names, variants, licences' bash -c "grep -qE '^pinned +[0-9.]+ KiB +yes +yes +pinned +MIT$' out && grep -qE '^pinned:bf16 .* no ' out && grep -q 'pinned:bf16.*: weights in safetensors' out"
 get list --json
 check 'list --json' bash -c "grep -q '\"schema\": \"bn.download/1\"' out && grep -q '\"path\": \"$tmp/cache' out"
 get list
@@ -270,7 +270,7 @@ get list --json
 check 'list --json names the source of each digest' bash -c "grep -q '\"sha256_source\": \"pinned\"' out && grep -q '\"sha256_source\": \"first\"' out && grep -q '\"sha256\": \"$a\"' out"
 check 'the built-in registry fits 80 columns' bash -c "[ \$(BN_REGISTRY= $bn list | awk 'length > 80' | wc -l) -eq 0 ] && BN_REGISTRY= $bn list | grep -q '^bitnet-b1.58-2b-4t .* pinned  MIT'"
 get list --cached
-check 'list --cached' bash -c "grep -qE '^acme/m +a.gguf +[0-9.]+ kB  11111111  file' out"
+check 'list --cached' bash -c "grep -qE '^acme/m +a.gguf +[0-9.]+ KiB  11111111  file' out"
 
 # ---- verify ----
 fresh

@@ -57,7 +57,7 @@ doctor() {
 doctor 0 'all is well' '^ok +network +http://127.0.0.1.*reached'
 check 'no line is longer than 80 columns but for paths' bash -c "! grep -v / out | grep -E '.{81}'"
 check 'nothing was written' bash -c "[ -z \"\$(ls -A cache)\" ] && [ ! -e state ]"
-doctor 0 'a model that can be downloaded' '^ok +model +acme/m:m.gguf: can be downloaded; 18.* kB; sha256 hub' acme/m:m.gguf
+doctor 0 'a model that can be downloaded' '^ok +model +acme/m:m.gguf: can be downloaded; 18.* KiB; sha256' acme/m:m.gguf
 doctor 1 'a model that does not fit the disk' '^FAIL +space +.*the model needs' acme/huge:m.gguf
 check 'the way to fix it' grep -qE '^ +fix: bn-download clean' out
 doctor 1 'a model that does not exist' '^FAIL +model +acme/none:m.gguf: not found' acme/none:m.gguf

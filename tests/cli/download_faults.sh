@@ -139,7 +139,7 @@ bad '--timeout counts before the first byte' 6 'not complete after 1 s' --timeou
 serve '* /m.gguf drip=100000'
 good 'slow' 1 --parallel 8
 good 'slow, for two seconds' 1 --parallel 1
-check 'lines tell how far it is, without a terminal' grep -qE '^bn-download: m.gguf: [0-9.]+ [kM]B of 18.00 MB \([0-9]+ %\), [0-9.]+ [kM]B/s, 0:[0-9]+ left$' "$tmp/err"
+check 'lines tell how far it is, without a terminal' grep -qE '^bn-download: m.gguf: [0-9.]+ [KM]?i?B of 17.17 MiB \([0-9]+ %\), [0-9.]+ [kM]B/s, 0:[0-9]+ left$' "$tmp/err"
 good 'the same with -q' 1 --parallel 1 -q
 check 'has none' test ! -s "$tmp/err"
 
@@ -335,6 +335,12 @@ get
 if whole other.gguf; then ok 'another version since then: no byte of the old one stays'; else not_ok 'another version since then' "$(report)"; fi
 
 # ---- killed ----
+serve ''
+rm -rf "$tmp/to"
+get
+: >"$tmp/to/m.gguf.lock"
+get
+if whole; then ok 'the lock that a killed run left next to a complete file goes'; else not_ok 'the lock that a killed run left next to a complete file goes' "$(report)"; fi
 serve ''
 rm -rf "$tmp/to"
 kills=0 files=1

@@ -80,6 +80,8 @@ else
 fi
 "$fixtures" gen --size nano -o "$tmp/g" >"$tmp/sum"
 status 0 "gen prints what sha256sum checks" sha256sum --check --quiet "$tmp/sum"
+status 0 "gen -o FILE.gguf" "$fixtures" gen --size nano -o "$tmp/g/own.gguf"
+check "writes the same into that file" cmp "$tmp/g/own.gguf" "$tmp"/g/nano-*-42.gguf
 prints '"bytes": 18' "gen --json" "$fixtures" gen --size nano -o "$tmp/g" --json
 status 2 "groups smaller than a block" "$fixtures" gen "${bonsai[@]}" --format ptq1_0 --group 64 -o "$tmp/g"
 status 2 "groups that the rows do not hold" "$fixtures" gen "${bonsai[@]}" --format q2_0 --group 1024 -o "$tmp/g"

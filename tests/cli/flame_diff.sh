@@ -128,7 +128,8 @@ says 2 "numbers that are missing" 'unknown.json lacks the number of generations'
 says 2 "a name that says another format" "'x.pb' is for pprof" diff_ half --vs sixty -o x.pb
 
 # ---- what is refused ----
-says 2 "one side" 'two sides are required' diff_ half sixty
+says 0 "two files are two sides" "$(diff_ half --vs sixty | tail -1)" diff_ half sixty
+says 2 "three are not" 'two sides are required' diff_ half sixty few
 says 2 "nothing before" 'two sides are required' diff_ --vs half sixty
 says 2 "nothing behind" 'two sides are required' diff_ half sixty --vs
 says 2 "three sides" 'more than once' diff_ half --vs sixty --vs few

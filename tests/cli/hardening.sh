@@ -46,27 +46,27 @@ talking_objects() { for o in "$out"/tools/bn-bench.o "$out"/tools/bench/*.o "$ou
 objects_talk() { nm -u "$1" | grep -qE ' (curl_[a-z_]+|socket|connect|getaddrinfo)$'; }
 check "of bn-bench, one file opens connections" equal "$(talking_objects)" load.o
 # They load few libraries, and none that opens connections. Libraries of the C library and of sanitizers do not count.
-loaded() { ldd "$1" | awk '{ print $1 }' | grep -vE '^(linux-vdso|libc|libm|libpthread|libdl|lib[a-z]+san)\.so|ld-linux'; }
+loaded() { libraries "$1" | awk '{ print $1 }' | grep -vE '^(linux-vdso|libc|libm|libpthread|libdl|lib[a-z]+san)\.so|ld-linux'; }
 few() { [ "$(loaded "$1" | wc -l)" -le "$2" ] || { loaded "$1"; return 1; }; }
-no_network() { ! loaded "$1" | grep -E 'curl|git2|ssh|krb5|http|tls|ssl'; }
+no_network() { loads_not "$1" 'curl|git2|ssh|krb5|http|tls|libssl'; }
 for name in bn-run bn-bench bn-verify-receipt bn-crossval bn-flamegraph bn-fixtures; do
     check "$name loads no library of the network" no_network "$out/$name"
 done
 for file in "$out"/bn "$out"/bn-*; do
     [ ! -x "$file" ] || [ "$(basename "$file")" = bn-mpi.so ] ||
-        check "$(basename "$file") loads neither MPI nor OpenCL" bash -c "! ldd '$file' | grep -qE 'libmpi|libOpenCL'"
+        check "$(basename "$file") loads neither MPI nor OpenCL" loads_not "$file" 'libmpi|libOpenCL'
 done
 check "bn-run loads at most 8 libraries" few "$out/bn-run" 8
 for file in "$out"/bn "$out"/bn-*; do
     [ -x "$file" ] || continue
     name=$(basename "$file")
     if [ "$name" = bn-serve ]; then
-        check "$name loads libmicrohttpd" bash -c "ldd '$file' | grep -q microhttpd"
+        check "$name loads libmicrohttpd" loads "$file" microhttpd
     else
-        check "$name does not load libmicrohttpd" bash -c "! ldd '$file' | grep -q microhttpd"
+        check "$name does not load libmicrohttpd" loads_not "$file" microhttpd
     fi
 done
-check "bn-download loads libcurl, as this test can see" bash -c "ldd '$out/bn-download' | grep -q libcurl"
+check "bn-download loads libcurl, as this test can see" loads "$out/bn-download" libcurl
 if [ "$(uname -m)" = x86_64 ]; then
     check "indirect jumps land where they may: bn-run" landing_pads "$out/bn-run" 500
     for object in engine/base/json.o kernels/dispatch.o hub/names/registry_data.o; do

@@ -2,11 +2,12 @@
 # Whole programs without memory: at a sample of positions an allocation fails, alone or with all later ones, in the programs
 # and in their libraries. The program then ends with 0 (it did not need the memory) or 10, never by a signal and never with a
 # verdict. BN_OOM_POSITIONS (12) is the number of positions per command; more positions find more.
+# shellcheck disable=SC2154 # tests/tap.sh sets tmp
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
 root=$PWD
-library=$out/tests/oom/oom.so
+library=$out/tests/faults/faults.so
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
 if nm -D "$out/bn-run" 2>/dev/null | grep -q ' [UT] __asan_init'; then
@@ -21,9 +22,9 @@ export BN_THREADS=1 # the number of allocations is the same each time
 survives() {
     local name=$1 allowed=" $2 10 " total step at mode code bad=''
     shift 2
-    (cd "$tmp" && timeout 60 env BN_OOM_COUNT="$tmp/count" LD_PRELOAD="$library" "$@" >/dev/null 2>&1 </dev/null)
+    (cd "$tmp" && timeout 60 env BN_FAULT_REPORT="$tmp/count" LD_PRELOAD="$library" "$@" >/dev/null 2>&1 </dev/null)
     code=$?
-    total=$(cat "$tmp/count" 2>/dev/null || echo 0)
+    read -r total _ < <(cat "$tmp/count" 2>/dev/null || echo 0)
     if [[ $allowed != *" $code "* ]] || [ "$total" -lt 1 ]; then
         not_ok "$name: ends with $code after $total allocations, with memory enough"
         return
@@ -34,10 +35,10 @@ survives() {
         [ "$mode" = AT ] || at=$((step / 2 + 1)) # the positions of the two rounds interleave
         # The last ones too, one by one, where `last` gives their number.
         for (( ; at <= total; at += at + ${last:-0} < total ? step : 1)); do
-            (cd "$tmp" && timeout 60 env "BN_OOM_$mode=$at" LD_PRELOAD="$library" "$@" >"$tmp/said" 2>&1 </dev/null)
+            (cd "$tmp" && timeout 60 env BN_FAULT=memory "BN_FAULT_$mode=$at" LD_PRELOAD="$library" "$@" >"$tmp/said" 2>&1 </dev/null)
             code=$?
             [[ $allowed != *" $code "* ]] || continue
-            bad+="BN_OOM_$mode=$at: exit $code: $(tail -n 1 "$tmp/said" | tr -d '\0' | cut -c 1-150)"$'\n'
+            bad+="BN_FAULT_$mode=$at: exit $code: $(tail -n 1 "$tmp/said" | tr -d '\0' | cut -c 1-150)"$'\n'
         done
     done
     if [ -z "$bad" ]; then ok "$name ($total allocations)"; else not_ok "$name ($total allocations)" "$bad"; fi
@@ -114,23 +115,5 @@ survives "bn-verify-receipt" 0 "$verify" r.json
 survives "bn-verify-receipt --replay" 0 "$verify" --model "$model" --replay r.json
 survives "bn-verify-receipt sign" 0 "$verify" sign --key key -o signed.json r.json
 survives "bn-verify-receipt of an envelope" 0 "$verify" --public-key key.pub --require-signature envelope.json
-# A server that is asked, with some of memory's failures at its start and some while it answers.
-serves() { # NAME MODE: serve.sh sets what oom.so reads, so that only the server's allocations count
-    local bad='' total at code
-    total=$(cat "$tmp/serve/count")
-    for ((at = total / positions / 2 + 1; at <= total; at += total * 4 / positions + 1)); do
-        rm -rf "$tmp/serve/receipts"
-        BN_SERVE_OOM=$2=$at timeout 120 tests/oom/serve.sh "$(bn serve)" "$model" "$tmp/serve" "$tmp/key" >/dev/null 2>&1
-        code=$?
-        [ $code -eq 0 ] || [ $code -eq 10 ] || bad+="$2=$at: exit $code: $(tail -n 1 "$tmp/serve/log" | cut -c 1-150)"$'\n'
-    done
-    if [ -z "$bad" ]; then ok "$1 ($total allocations)"; else not_ok "$1 ($total allocations)" "$bad"; fi
-}
-mkdir "$tmp/serve"
-echo 0123456789abcdef >"$tmp/serve/keys"
-chmod 600 "$tmp/serve/keys"
-export BN_SERVE_PRELOAD=$library
-check "bn-serve ends well with memory enough" env BN_OOM_COUNT="$tmp/serve/count" tests/oom/serve.sh "$(bn serve)" "$model" \
-    "$tmp/serve" "$tmp/key"
-serves "bn-serve, a failure" AT
-serves "bn-serve, no memory from then on" FROM
+says 0 "bn-serve" '^ok 2 - bn-serve: memory' python3 tests/faults/torture.py "$out" faults --jobs '^bn-serve$' --faults memory \
+    --positions $(((positions + 3) / 4))

@@ -39,7 +39,7 @@ check 'a chat needs messages' replies 400 '"param":"messages"' /v1/chat/completi
 check 'a message needs a role' replies 400 'a role other than' /v1/chat/completions \
     '{"messages": [{"role": "wizard", "content": "a"}]}'
 for member in '"tools": [{"type": "function"}]' '"echo": true' \
-    '"presence_penalty": 0.5' '"logit_bias": {"1": 2}' '"best_of": 3' '"suffix": "x"'; do
+    '"best_of": 3' '"suffix": "x"'; do
     name=${member#\"}
     name=${name%%\"*}
     check "$name is refused by name" replies 400 "\"message\":\"$name is not supported\"" /v1/completions \
@@ -47,9 +47,10 @@ for member in '"tools": [{"type": "function"}]' '"echo": true' \
 done
 check 'members that change nothing are accepted' replies 200 '"text":' /v1/completions \
     '{"prompt": "a", "max_tokens": 1, "tools": [], "response_format": {"type": "text"}, "echo": false, "user": "u",
-      "presence_penalty": 0, "best_of": 1, "stop": null, "seed": null, "unknown": {}}'
+      "presence_penalty": 0, "frequency_penalty": null, "logit_bias": {}, "best_of": 1, "stop": null, "seed": null, "unknown": {}}'
 for member in '"temperature": -1' '"n": 0' '"n": 9' '"max_tokens": 0' '"max_tokens": 1.5' '"top_p": 2' '"seed": -1' \
-    '"logprobs": 21' '"stop": [""]' '"stream": 1'; do
+    '"logprobs": 21' '"stop": [""]' '"stream": 1' '"presence_penalty": 2.5' '"frequency_penalty": "1"' '"logit_bias": {"11": 101}' \
+    '"logit_bias": [11]' '"logit_bias": {"x": 1}' '"logit_bias": {"99999999": 1}'; do
     name=${member#\"}
     name=${name%%\"*}
     check "$member is refused" replies 400 "\"param\":\"$name\"" /v1/completions "{\"prompt\": \"a\", $member}"
@@ -80,6 +81,13 @@ check 'with the chain of bn-run' equal "$(value 'd["choices"][0]["bn"]["chain"]'
 check 'with the reason and the counts' equal \
     "$(value 'd["choices"][0]["finish_reason"], d["usage"]["prompt_tokens"], d["usage"]["completion_tokens"]' "$tmp/alone")" \
     'length 2 24'
+"$bin/bn-run" -m "$model" --json -p ROMEO: -n 24 --temp 0.8 --seed 7 --presence-penalty 0.5 --frequency-penalty 0.25 --logit-bias 11=-100 \
+    >"$tmp/run" 2>/dev/null
+check 'penalties and biases are taken' replies 200 '"object":"text_completion"' /v1/completions \
+    '{"prompt": "ROMEO:", "max_tokens": 24, "temperature": 0.8, "seed": 7, "presence_penalty": 0.5, "frequency_penalty": 0.25, "logit_bias": {"11": -100}}'
+check 'with the chain of bn-run, too' equal "$(value 'd["choices"][0]["bn"]["chain"]' "$tmp/reply")" "$(value 'd["chain"]' "$tmp/run")"
+ask "/v1/receipts/$(header X-BN-Receipt)" '' >"$tmp/status"
+check 'and a receipt that replays' "$bin/bn-verify-receipt" "$tmp/reply" --model "$model" --replay
 check 'a prompt that came before is not evaluated again' replies 200 '"cached_tokens":1' /v1/completions "$request"
 check 'a chat is answered' replies 200 '"role":"assistant"' /v1/chat/completions \
     '{"messages": [{"role": "developer", "content": "Be short."}, {"role": "user", "content": [{"type": "text", "text": "Who?"}]}],
@@ -317,7 +325,7 @@ stop_server
 defaults=()
 start --receipts "$tmp/base"
 has_log() { grep -qE -- "$1" "$tmp/log" || { cat "$tmp/log"; return 1; }; }
-check 'the start names the model, its size and its template' has_log 'model built-in-i2_s.gguf, 3\.4 MB, template instruct, 8 sequences of 1024 tokens$'
+check 'the start names the model, its size and its template' has_log 'model built-in-i2_s.gguf, 3\.3 MiB, template instruct, 8 sequences of 1024 tokens$'
 check 'it warns that this is a base model, and names the option' has_log 'warning: this is a base model: .*--template instruct$'
 check 'it names the pages' has_log "chat +$url/\$"
 check 'and the dashboard' has_log "dashboard +$url/dashboard\$"

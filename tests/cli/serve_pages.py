@@ -344,17 +344,13 @@ def full(browser, url):
     page.go(url + "/")
     ready(page)
     equal("a reload keeps the place", page.js("[conversation.from, [...document.querySelector('#log').children].indexOf(document.querySelector('#dropped'))]"), [at, at])
-    page.answer("*/v1/chat/completions", 400, {"Content-Type": "application/json"}, error("too long", "context_length_exceeded"))
-    send(page, "One more")
-    answered(page, 13)
-    equal("a request that is too long after all drops a turn and is sent again", page.js("[conversation.from, document.querySelectorAll('.error').length]"), [at + 2, 0])
     send(page, "word " * 200)
-    answered(page, 14)
+    answered(page, 13)
     check("a message that is too long alone is refused", "maximum context length is 128 tokens" in page.js(f"{LAST}.querySelector('.error').textContent"), page.js(LAST + ".textContent"))
     pick(page, "Edit", "[...document.querySelectorAll('.mine')].pop()")
     page.js("document.querySelector('.editing textarea').value = 'Short'")
     pick(page, "Send", "document.querySelector('.editing')")
-    answered(page, 14)
+    answered(page, 13)
     equal("shortened it is answered", page.js("document.querySelectorAll('.error').length"), 0)
     page.js("document.querySelector('.mine').scrollIntoView()")
     pick(page, "Edit", "document.querySelector('.mine')")
@@ -440,6 +436,17 @@ def dashboard(browser, url):
         page.answer("*/v1/status", 200, {"Content-Type": "application/json"}, json.dumps(status))
     page.wait("document.querySelector('#sequences tbody tr') && document.querySelector('#sequences tbody').textContent === '2reading the prompt4 300 of 1,0245120500 ms'")
     check("sequences are listed", True)
+    check("one model needs no table", page.js("document.querySelector('#models').hidden && document.querySelectorAll('.several:not([hidden])').length === 0"))
+    page.answer_no_more()
+    model = dict(status["models"][0], id="a<b>.gguf", users=2)
+    several = dict(status, models=[model, dict(model, id="b.gguf", state="closed", users=0, sequences=0, context_bytes=0, idle_s=None)],
+                   sequences=[dict(busy[0], model="a<b>.gguf", n_ctx=512)], requests=[dict(status["requests"][0], model="b.gguf")])
+    for _ in range(1000):
+        page.answer("*/v1/status", 200, {"Content-Type": "application/json"}, json.dumps(several))
+    page.wait("!document.querySelector('#models').hidden")
+    equal("several models are listed", page.js("[...document.querySelectorAll('#models tbody tr')].map(r => [...r.cells].slice(0, 4).map(c => c.textContent).join(' '))"), ["a<b>.gguf open 2 0", "b.gguf closed 0 0"])
+    check("sequences name theirs", page.js("document.querySelector('#sequences tbody').textContent") == "2a<b>.ggufreading the prompt4 300 of 5125120500 ms")
+    check("requests too", page.js("document.querySelector('#requests tbody tr').cells[1].textContent") == "b.gguf")
     page.answer_no_more()
     # The rate changes from poll to poll.
     figures = """(() => { const number = e => e.textContent.replace(/^[^0-9]*/, '').replace(/ .*/, '');
@@ -491,14 +498,102 @@ def keys(browser, url, key):
     pick(page, "Verify", LAST)
     page.wait(f"{LAST}.querySelector('.receipt').dataset.verdict === 'verified'")
     check("and verifies", True)
+    receipt = page.js("conversation.messages[1].receipt")
     equal("the key is in the storage of the tab only", page.js(f"[sessionStorage.getItem('bn.key') === {json.dumps(key)}, JSON.stringify(localStorage).includes({json.dumps(key)})]"), [True, False])
     page.go(url + "/dashboard")
     page.wait("Number(document.documentElement.dataset.polls) > 0")
     check("the dashboard of the same tab has it", True)
+    shared(browser, url, receipt, key)
     clean(page, "keys", allowed=("401",))
 
 
-PARTS = {f.__name__: f for f in (chat, conversations, hostile, faults, full, looks, base, dashboard, reports, keys)}
+def shared(browser, url, receipt, key=None):
+    """The link to a receipt, in a browser that knows nothing."""
+    page = browser.open(url + "/#receipt=" + receipt)
+    if key:
+        page.wait("document.querySelector('dialog[open] #key')")
+        check("a link asks for the key first", page.js("!document.querySelector('#shared dl')"))
+        page.type(key)
+        page.press("Enter")
+    page.wait("document.querySelector('#shared dl')")
+    facts = page.js("[...document.querySelectorAll('#shared dd')].map(e => e.textContent)")
+    check("a link shows the facts of its receipt", facts[0] == receipt and facts[2].endswith(".gguf"), facts)
+    replays = "fetch('/v1/status', {headers: {Authorization: 'Bearer ' + storedKey()}}).then(r => r.json()).then(s => s.requests.filter(r => r.end === 'replay').length)"
+    before = page.js(replays)
+    pick(page, "Verify", "document.querySelector('#shared')")
+    page.wait("document.querySelector('#shared .receipt').dataset.verdict")
+    equal("and verifies it by a click", page.js("document.querySelector('#shared .receipt').dataset.verdict"), "verified")
+    equal("which is one replay", page.js(replays) - before, 1)
+    check("with the text", len(page.js("document.querySelector('.replayed').textContent")) > 3)
+    contrast(page, "link")
+    page.size(390, 844, touch=True)
+    equal("a link fits a phone", page.js("[innerWidth, document.documentElement.scrollWidth]"), [390, 390])
+    clean(page, "link", allowed=("401",))
+    return facts
+
+
+def signed(browser, url):
+    page = browser.open(url + "/")
+    ready(page)
+    settings(page, max_tokens="3")
+    send(page, "Hello")
+    answered(page, 1)
+    facts = shared(browser, url, page.js("conversation.messages[1].receipt"))
+    check("a signature is named", facts[-1].startswith("yes"), facts)
+
+
+def thinks(browser, url):
+    """A model with thoughts and functions; what it says is random, and calls are required."""
+    page = browser.open(url + "/")
+    ready(page)
+    verdict = f"{LAST}.querySelector('.receipt').dataset.verdict"
+    settings(page, max_tokens="24", seed="5", tools=json.dumps([{"type": "function", "function": {
+        "name": "weather", "parameters": {"type": "object", "properties": {"city": {"enum": ["Bremen"]}}, "required": ["city"], "additionalProperties": False}}}]))
+    send(page, "Hello")
+    answered(page, 1)
+    check("thoughts of the server are folded", page.js(f"!{LAST}.querySelector('.error') && {LAST}.querySelector('details').textContent.startsWith('Thoughts, ')"), page.js(LAST + ".textContent"))
+    pick(page, "Verify", LAST)
+    page.wait(verdict)
+    equal("an answer with thoughts is verified", page.js(verdict), "verified")
+    page.js("globalThis.usual = bodyOf; bodyOf = (...a) => Object.assign(usual(...a), {max_tokens: 200, tool_choice: 'required', chat_template_kwargs: {enable_thinking: false}})")
+    send(page, "How is the weather?")
+    answered(page, 2)
+    equal("a call of the server is shown", page.js(f"[...{LAST}.querySelectorAll('.calls figcaption span, .calls code')].slice(0, 2).map(e => e.textContent)"), ["Call of weather", '{\n  "city": "Bremen"\n}'])
+    pick(page, "Verify", LAST)
+    page.wait(verdict)
+    equal("an answer with a call is verified", page.js(verdict), "verified")
+    check("and its text is shown", "<tool_call>" in page.js(f"{LAST}.querySelector('.replayed').textContent"))
+    page.js("bodyOf = usual")
+    for n in range(page.js("document.querySelectorAll('.results textarea').length")):
+        page.click(".results textarea", n)
+        page.type('{"rain": true}')
+    page.press("Enter")
+    answered(page, 3)
+    check("the server takes the result", page.js(f"!{LAST}.querySelector('.error') && {LAST}.querySelector('.text').textContent.length > 3"), page.js(LAST + ".textContent"))
+    clean(page, "thoughts and calls")
+
+
+def several(browser, url):
+    page = browser.open(url + "/")
+    ready(page)
+    names = page.js("models.map(m => m.id)")
+    settings(page, max_tokens="3")
+    page.click("#open-settings")
+    page.js("document.querySelector('#model-choice').focus()")
+    page.press("ArrowDown")
+    pick(page, "Done", "document.querySelector('#settings')")
+    equal("a model that is not open says so", page.js("[document.querySelector('#model').textContent, document.querySelector('#about').textContent]"), [names[1], "Opened by its first message"])
+    send(page, "Hello")
+    answered(page, 1)
+    check("it answers", page.js(f"{LAST}.querySelector('.figures').textContent").startswith(names[1] + " \u00b7 3 tokens"), page.js(LAST + ".textContent"))
+    check("then its template is known", page.js("document.querySelector('#about').textContent").startswith("Template "), page.js("document.querySelector('#about').textContent"))
+    pick(page, "Verify", LAST)
+    page.wait(f"{LAST}.querySelector('.receipt').dataset.verdict")
+    equal("it is verified by its own model", page.js(f"{LAST}.querySelector('.receipt').dataset.verdict"), "verified")
+    clean(page, "several models")
+
+
+PARTS = {f.__name__: f for f in (chat, conversations, hostile, faults, full, looks, base, dashboard, reports, keys, signed, thinks, several)}
 
 if __name__ == "__main__":
     with Browser() as browser:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The pages of bn-serve: their policies, and both pages used in Chromium (serve_pages.py): a chat model, a base model, hostile
-# answers, faults, keys, the dashboard, reports. TAP on standard output.
+# answers, faults, keys, links to receipts, the dashboard, reports; answers that a test makes up (chat_pages.py): Markdown,
+# thoughts, calls, several models. TAP on standard output.
 # shellcheck disable=SC2317 # functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -10,10 +11,10 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/serve/server.sh
 # shellcheck disable=SC2034 # read by start
 defaults=()
-# use PART ARGUMENTS...: a part of serve_pages.py
+# use PART ARGUMENTS...: a part of serve_pages.py, or of $pages
 use() {
     local verdict title n=0 said=$tmp/said
-    timeout 1200 python3 tests/cli/serve_pages.py "$1" "$url" "${@:2}" >"$tmp/results" 2>&1
+    timeout 1200 python3 "tests/cli/${pages:-serve_pages}.py" "$1" "$url" "${@:2}" >"$tmp/results" 2>&1
     cp "$tmp/results" "$said"
     while read -r verdict title; do
         case $verdict in
@@ -83,6 +84,7 @@ use hostile
 use faults
 use looks
 use dashboard
+for gate in markdown markup wraps thoughts tools models long links access; do pages=chat_pages use $gate; done
 start --template instruct --ctx 128
 use full
 start
@@ -92,10 +94,17 @@ python3 tests/cli/edit_vocabulary.py fixtures/shakespeare-5m-i2_s.gguf "$tmp/cha
     "{{ '<|im_start|>' + message['role'] }}" '2041=<|im_start|>' '2042=<|im_end|>' '2043=<|endoftext|>'
 start -m "$tmp/chatml.gguf"
 use chat
+start -m "$tmp/chatml.gguf" --template qwen35
+use thinks
+start -m "$tmp/chatml.gguf" -m "$model" --template instruct
+use several
 key=0123456789abcdef-key
 echo "$key" >"$tmp/keys"
 start --template instruct --api-key-file "$tmp/keys"
 use keys "$key"
+"$bin/bn-verify-receipt" keygen -o "$tmp/key" >/dev/null
+start --template instruct --sign "$tmp/key"
+use signed
 
 # ---- reports ----
 

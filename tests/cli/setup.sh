@@ -40,14 +40,14 @@ for package in libcmocka-dev chromium-headless-shell qemu-user python3 clang; do
 done
 echo 'echo "install ok installed"' >"$tmp/bin/dpkg-query"
 sed -i '1i #!/bin/sh' "$tmp/bin/dpkg-query"
-check 'what is installed is not asked for' equal "$(asked "$install" build test lint fuzz)" ''
+check 'what is installed is not asked for' equal "$(asked "$install" build test lint fuzz deep)" ''
 says 2 'an unknown section' 'no section \[tests\]' "$install" build tests
 says 2 'no section' 'usage: ' "$install"
-for name in build test lint fuzz; do check "the section $name has packages" test -n "$(section $name)"; done
+for name in build test lint fuzz deep; do check "the section $name has packages" test -n "$(section $name)"; done
 
 # ---- a folder whose name has a space ----
 mkdir -p "$tmp/a folder/ci"
-cp -r Makefile engine kernels lab hub tools "$tmp/a folder"
+cp -r Makefile packaging engine kernels lab hub tools "$tmp/a folder"
 mkdir "$tmp/a folder/tests" && cp tests/build.mk "$tmp/a folder/tests"
 cp ci/build-info.sh "$tmp/a folder/ci"
 objects=(build/gcc/engine/base/error.o build/gcc/lab/sampler/timers.o)

@@ -17,7 +17,8 @@ replays() { "$bin/bn-verify-receipt" --replay -m "$model" "$1"; }
 
 # Greedy; a sample of all tokens; a sample with everything. The repeat penalty sees the accepted tokens only.
 i=0
-for sampling in '--temp 0' '--temp 0.8' '--temp 0.9 --top-k 30 --top-p 0.95 --min-p 0.02 --repeat-penalty 1.2'; do
+for sampling in '--temp 0' '--temp 0.8' '--temp 0.9 --top-k 30 --top-p 0.95 --min-p 0.02 --repeat-penalty 1.2' \
+    '--temp 0 --presence-penalty 0.2 --frequency-penalty 0.1' '--temp 0.8 --frequency-penalty -0.5 --logit-bias 11=-100'; do
     i=$((i + 1))
     # shellcheck disable=SC2086 # words
     run $sampling --receipt "$tmp/plain$i"

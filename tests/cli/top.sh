@@ -22,10 +22,10 @@ stop_all() {
 }
 finish() { stop_all; tap_end; }
 trap finish EXIT
-# begin ARGUMENTS...: a bn-run that generates until it is stopped; sets $pid
-for ((i = 0; i < 20000; i++)); do echo '{"prompt": "To be"}'; done >"$tmp/requests"
+# begin ARGUMENTS...: a bn-run that generates for an hour, or until it is stopped; sets $pid
+for ((i = 0; i < 100000; i++)); do echo '{"prompt": "To be"}'; done >"$tmp/requests"
 begin() {
-    "$bin/bn-run" -q -m "$nano" --batch-file "$tmp/requests" -n 100 --ctx 128 "$@" >/dev/null 2>"$tmp/log" &
+    "$bin/bn-run" -q --batch-file "$tmp/requests" -n 1000 --ctx 1024 --ignore-end "$@" >/dev/null 2>"$tmp/log" &
     pid=$!
     pids+=("$pid")
 }
@@ -72,7 +72,7 @@ check 'the file of a program that has ended is gone' test -z "$(ls "$tmp/run/bn"
 begin --live
 wait_for shows QkvProjection --once
 check 'the only program is shown' has "$tmp/out" "^bn-run generate $pid  running"
-check 'with its model' has "$tmp/out" 'nano-bitnet-b1.58-i2_s-42.gguf'
+check 'with its model' has "$tmp/out" 'built-in-i2_s.gguf'
 check 'its rates' has "$tmp/out" '^output [0-9.]+ tok/s  prompt [0-9.]+ tok/s  [0-9.]+ passes/s'
 check 'its sequences' has "$tmp/out" 'sequences 8/8  queue [0-9]+'
 check 'categories' has "$tmp/out" '^- Attention +[0-9.]+% #* +[0-9.]+[num]?s '

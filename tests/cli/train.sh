@@ -141,6 +141,7 @@ says 9 'rows that do not fill blocks' 'do not fill the blocks of 256' "$train" e
 says 1 'a run that diverges ends' 'not finite' "$train" train "${shape[@]}" "${steps[@]}" --rate 1e30 --clip 0 --warm-up 0 --save-every 1 -o "$tmp/nan"
 check 'the checkpoint before it is kept' "$train" export -q "$tmp/nan" -o "$tmp/nan.gguf"
 says 2 'a folder with a run is not overwritten' 'has the checkpoint of a run' begin -o "$tmp/one"
+says 2 'a file instead of a folder' 'model is DIR/model.gguf' begin -o "$tmp/x.gguf"
 says 2 'a batch of broken windows' 'not whole' begin --batch 500 -o "$tmp/x"
 says 2 'a width that no type stores' 'expected a multiple of 128' begin --width 192 -o "$tmp/x"
 says 2 'no text' 'no text is given' "$train" train -o "$tmp/x"

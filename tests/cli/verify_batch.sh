@@ -144,6 +144,20 @@ for i in 1 2 3 4 5; do echo "{\"tokens\": [5, 6, $i], \"n_predict\": 12, \"tempe
 "$bin/bn-run" -q -m "$recurrent" --batch-file in --receipts recurrent/receipts >out
 says 0 'a model with recurrent layers' '^5 receipts: 5 verified' "$verify" --batch recurrent/receipts --replay --sequences 3 -m "$recurrent"
 
+# ---- a folder, or several receipts, without an option ----
+
+"$verify" --batch "$all" --replay --json >lines 2>err
+"$verify" "$all" --replay --json >named 2>err
+untimed() { sed -E 's/"(check|replay)_ns":[0-9]+//g' "$1"; }
+check 'a folder is what --batch makes of it' equal "$(untimed named)" "$(untimed lines)"
+check 'also as --path' equal "$("$verify" --path "$all" --json | untimed -)" "$("$verify" --batch "$all" --json | untimed -)"
+cp "$all/a/0.json" any-name
+says 0 'several receipts of any name' '^2 receipts: 2 verified' "$verify" any-name "$all/a/1.json" --replay --sequences 2
+says 1 'one that is not there fails' '^nothing.json: ERROR: ' "$verify" "$all/a/1.json" nothing.json
+says 1 'but not the others' '^2 receipts: 1 verified, 1 not readable' "$verify" "$all/a/1.json" nothing.json
+says 1 'files and folders together' 'receipts: [0-9]+ verified, 5 refused' "$verify" any-name "$all" --replay --junit several.xml
+check 'with a JUnit file' grep -q '<testsuite name="receipts"' several.xml
+
 # ---- lists and lines ----
 
 status 0 'a list of paths' "$verify" --batch <(find "$all/a" -name '*.json') --replay
@@ -221,7 +235,8 @@ check 'with whole lines and a JUnit file of as many' equal "$(grep -c '<testcase
 
 status 2 'a receipt next to --batch' "$verify" "$all/a/0.json" --batch "$all"
 says 2 'the option that sets the tokens of a batch is named' 'prompt-batch 2' "$verify" "$all/a/0.json" --batch 2
-status 2 '--junit without --batch' "$verify" "$all/a/0.json" --junit x.xml
+says 2 '--junit of one receipt' 'needs several receipts' "$verify" "$all/a/0.json" --junit x.xml
+says 2 'a misspelt command is not a receipt' 'did you mean sign' "$verify" sing "$all/a/0.json"
 status 2 '--sequences 0' "$verify" --batch "$all" --sequences 0
 says 2 'one receipt is not a list' 'is one receipt' "$verify" --batch "$all/a/0.json"
 status 3 'a folder that does not exist' "$verify" --batch nothing

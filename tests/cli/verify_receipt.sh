@@ -65,6 +65,12 @@ result "another instruction set gives the same result" $?
 "$bin/bn-run" -q -p 'To be, or not' -n 40 --temp 0.9 --top-k 50 --top-p 0.9 --repeat-penalty 1.2 --seed 9007199254740991 \
     --receipt c.json >c.txt
 expect 0 - "a sampled run with the largest seed replays" c.json --replay
+"$bin/bn-run" -q -p 'ROMEO:' -n 40 --presence-penalty 0.7 --frequency-penalty 0.7 --logit-bias 13=-100 --logit-bias 5=2.5 \
+    --receipt changed.json >changed.txt
+expect 0 - "a run with penalties and biases replays" changed.json --replay
+expect 0 - "also one token at a time, by one thread" changed.json --replay --threads 1 --prompt-batch 1
+grep -E 'presence|frequency|logit_bias' a.json && false
+result "without them a receipt does not name them" $(($? == 0))
 "$bin/bn-run" -q -p 'ROMEO:' -n 60 --stop 'the' --receipt d.json >d.txt
 expect 0 - "a run that a text stopped replays" d.json --replay
 "$bin/bn-run" -q -p 'ROMEO:' -n 200 --ctx 24 --receipt e.json >e.txt
@@ -120,18 +126,9 @@ result "a file that is not JSON" $? "$(cat err)"
 mkdir ci && cp a.json ci/inference.json
 expect 0 - "and is found there"
 expect 0 - "--path names another" --path a.json
-expect 2 - "two operands are too many" a.json b.json
-# hints DESCRIPTION ARGUMENTS...: the error names --batch
-hints() {
-    "$verify" "${@:2}" 2>err
-    [ $? -eq 2 ] && grep -q '^hint: .*--batch FOLDER' err
-    result "$1" $? "$(cat err)"
-}
-hints "and --batch is named" a.json b.json
-hints "also for a folder" ci
 head -c 9437184 /dev/zero | tr '\0' ' ' >large.json
 expect 4 - "9 MB are too much" large.json
-expect 2 - "a folder is not a receipt" .
+expect 2 - "but not in a place that names one receipt" --diff . a.json
 
 # forge RULES DESCRIPTION RECEIPT CHANGE: a change to the predicate p is refused by these rules
 forge() {
@@ -148,6 +145,15 @@ forge kernel-work,attention-work,head-work,layer-work "as many generations as th
 [ "$(uname -m)" != x86_64 ] || "$bin/bn-run" --version | grep -qw avx2 &&
     "$bin/bn-run" -q -p 'To be' -n 4 --isa avx2 --receipt avx2.json >avx2.txt 2>&1 &&
     forge isa "an instruction set without the flags of a CPU" avx2.json 'p["machine"]["cpu_flags"] = []'
+forge replay "another penalty" changed.json 'p["request"]["presence_penalty"] = -2'
+forge replay "no penalty" changed.json 'del p["request"]["frequency_penalty"]; del p["request"]["presence_penalty"]'
+forge replay "another bias" changed.json 'p["request"]["logit_bias"]["13"] = 100'
+forge replay "a bias of another token" changed.json 'p["request"]["logit_bias"] = {str(p["result"]["ids"][3]): -100}'
+forge replay "a penalty that the run did not have" a.json 'p["request"]["frequency_penalty"] = 2'
+forge sampling "a penalty out of range" changed.json 'p["request"]["frequency_penalty"] = 2.25'
+forge sampling "a bias of a token that does not exist" changed.json 'p["request"]["logit_bias"]["4096"] = 1'
+sed 's/"presence_penalty": 0.7/"presence_penalty": 0.8/' changed.json >edited.json
+expect 5 self-digest "a penalty that was edited" edited.json
 forge replay "another prompt for the same tokens" a.json "p['request']['prompt_sha256'] = '$(sha 'To be or not')'"
 forge replay "another template for them" a.json 'p["request"]["template"] = "instruct"'
 forge replay "a template that does not exist" a.json 'p["request"]["template"] = "magic"'

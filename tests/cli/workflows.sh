@@ -29,12 +29,20 @@ REQUIRED = {
     ("flamegraph.yml", "compare"): [("ci/flame-ci.sh", None), ("ci/flame-archive.sh", "always()"),
                                     ("ci/open-issue.sh build/flame/issue.md '", NIGHT)],
     ("check.yml", "check"): [("make ", None)],
+    ("check.yml", "deep"): [("ci/deep.sh ${{ matrix.part }}", None)],
     ("check.yml", "receipt"): [("ci/receipt.sh", None)],
+    ("nightly.yml", "long"): [("ci/deep.sh ${{ matrix.part }}", None), ("ci/open-issue.sh build/none.md '", NIGHT)],
+    ("nightly.yml", "fuzz"): [("ci/deep.sh fuzz", None), ("ci/open-issue.sh build/none.md '", NIGHT)],
+    ("release.yml", "parts"): [("packaging/release.sh --to parts --parts ", None)],
+    ("release.yml", "publish"): [("packaging/release.sh --from sbom ", None),
+                                 ("packaging/release.sh --only publish", "github.event_name == 'push'")],
 }
 # What the token of a job may do besides reading.
 WRITES = {("benchmark.yml", "gate"): {"issues"}, ("benchmark.yml", "baselines"): {"contents", "pull-requests"},
-          ("flamegraph.yml", "compare"): {"issues"}}
-UPLOADS = {"build/bench-gate", "build/flame", "build/flame-archive", "ci/inference.json"}
+          ("flamegraph.yml", "compare"): {"issues"}, ("nightly.yml", "long"): {"issues"}, ("nightly.yml", "fuzz"): {"issues"},
+          ("release.yml", "publish"): {"contents"}}
+UPLOADS = ["build/bench-gate", "build/flame", "build/flame-archive", "build/fuzz/*-*", "build/fuzz/fuzz_*-*", "build/release",
+           "build/release\nbuild/used", "ci/inference.json"]
 
 def missing(files):
     for (file, name), wanted in REQUIRED.items():
@@ -50,7 +58,7 @@ def missing(files):
                 return f"{file}: {name}: permissions"
             if "schedule" in workflow[True] and not job.get("if") and "issues" not in job.get("permissions", {}):
                 return f"{file}: {name}: opens no issue"
-    uploads = {s["with"]["path"].strip() for w in files.values() for _, _, s in steps(w) if "upload-artifact" in s.get("uses", "")}
+    uploads = sorted(s["with"]["path"].strip() for w in files.values() for _, _, s in steps(w) if "upload-artifact" in s.get("uses", ""))
     return f"uploads: {uploads}" if uploads != UPLOADS else None
 
 def planted(files):
@@ -73,12 +81,14 @@ def planted(files):
                 yield f"{file}: {name}: {permission}", other
 
 files = {os.path.basename(f): yaml.safe_load(open(f)) for f in sys.argv[2:]}
-targets = set(re.findall(r"^([a-z][a-z-]*):", open("Makefile").read(), re.M))
+targets = set(re.findall(r"^([a-z][a-z-]*):", open("Makefile").read() + open("packaging/build.mk").read(), re.M))
+parts = {name.replace("_", "-") for name in re.findall(r"^part_([a-z_]+)\(\)", open("ci/deep.sh").read(), re.M)}
+named = set()
 setup = ("apt-get update && apt-get install ", "git config --global --add safe.directory ")
 for file, workflow in files.items():
     for name, job, step in steps(workflow):
         at = f"{file}: {name}: {step}"
-        if sys.argv[1] == "commands" and "run" in step:
+        if sys.argv[1] in ("commands", "parts") and "run" in step:
             command = step["run"]
             if command.startswith(setup):
                 continue
@@ -87,8 +97,13 @@ for file, workflow in files.items():
                 wanted = job["strategy"]["matrix"]["target"] if "${{" in command else [w for w in words[1:] if w[0] != "-"]
                 if set(wanted) - targets:
                     fail(f"{at}: the Makefile has no such target")
-            elif not (words[0].startswith("ci/") and os.access(words[0], os.X_OK)):
-                fail(f"{at}: not a make target, not a script of ci/")
+            elif words[0] == "ci/deep.sh":
+                for part in job["strategy"]["matrix"]["part"] if "${{" in command else words[1:]:
+                    named.add(part)
+                    if part not in parts:
+                        fail(f"{at}: ci/deep.sh has no part {part}")
+            elif not (words[0].startswith(("ci/", "packaging/")) and os.access(words[0], os.X_OK)):
+                fail(f"{at}: not a make target, not a script of ci/ or packaging/")
         if sys.argv[1] == "artefacts" and "upload-artifact" in step.get("uses", ""):
             if step["with"]["retention-days"] != 90 or step.get("if") != "always()":
                 fail(f"{at}: artefacts are kept 90 days, those of failed jobs too")
@@ -96,8 +111,9 @@ for file, workflow in files.items():
             fail(f"{at}: no time limit")
 if sys.argv[1] == "names":
     on = {f: w[True] for f, w in files.items()}  # "on" is a truth value in YAML
-    assert set(files) == {"benchmark.yml", "check.yml", "flamegraph.yml"}, files.keys()
-    assert "schedule" in on["benchmark.yml"] and "schedule" in on["flamegraph.yml"]
+    assert set(files) == {"benchmark.yml", "check.yml", "flamegraph.yml", "nightly.yml", "release.yml"}, files.keys()
+    assert on["release.yml"]["push"] == {"tags": ["v*"]}
+    assert all("schedule" in on[f] for f in ("benchmark.yml", "flamegraph.yml", "nightly.yml"))
     assert {"base", "platform_filter", "update_baselines"} <= set(on["benchmark.yml"]["workflow_dispatch"]["inputs"])
     assert any("arm" in r for r in files["check.yml"]["jobs"]["check"]["strategy"]["matrix"]["runner"])
 if sys.argv[1] == "required" and missing(files):
@@ -109,22 +125,49 @@ if sys.argv[1] == "planted":
         if not missing(other):
             fail(f"not found: {what}")
     print(f"{n} faults found")
+if sys.argv[1] == "parts" and named ^ (parts - {"all"}):
+    fail(f"not in a workflow: {parts - {'all'} - named}")
+if sys.argv[1] == "rounds":
+    job = files["nightly.yml"]["jobs"]["fuzz"]
+    env = next(s["env"] for s in job["steps"] if s.get("run") == "ci/deep.sh fuzz")
+    rounds = -(-len(glob.glob("tests/fuzz/fuzz_*.c")) // env["FUZZ_JOBS"])
+    if rounds * env["FUZZ_SECONDS"] / 60 + 30 > job["timeout-minutes"]:
+        fail(f"{rounds} rounds of {env['FUZZ_SECONDS']} s do not fit into {job['timeout-minutes']} minutes")
+if sys.argv[1] == "run":  # the scripts of a job with the values of its matrix, for an event
+    name, event = os.environ["JOB"], os.environ["EVENT"]
+    job = files["release.yml"]["jobs"][name]
+    for values in job.get("strategy", {}).get("matrix", {}).get("include", [{}]):
+        for step in job["steps"]:
+            command = step.get("run", "")
+            if command.startswith("packaging/") and step.get("if") in (None, f"github.event_name == '{event}'"):
+                for key, value in values.items():
+                    command = command.replace("${{ matrix.%s }}" % key, value)
+                command = re.sub(r"\$\{\{ github.event_name == '(\w+)' && '(\S*)' \|\| '' \}\}", lambda m: m[2] if m[1] == event else "", command)
+                assert "${{" not in command, command
+                print(command)
 if sys.argv[1] == "uploads":
     print(sum("upload-artifact" in step.get("uses", "") for w in files.values() for _, _, step in steps(w)))
 END
 workflows() { python3 "$tmp/workflows.py" "$@"; }
 if python3 -c 'import yaml' 2>/dev/null; then
     check 'the workflows are YAML, with their triggers and inputs' workflows names .github/workflows/*.yml
-    check 'every step is a target of make or a script of ci/' workflows commands .github/workflows/*.yml
+    check 'every step is a target of make or a script of ci/ or packaging/' workflows commands .github/workflows/*.yml
     check 'every job has a time limit' workflows time .github/workflows/*.yml
     check 'artefacts are kept for 90 days' workflows artefacts .github/workflows/*.yml
-    check 'and there are some for each job that measures' equal "$(workflows uploads .github/workflows/*.yml)" 4
+    check 'and there are some for each job that measures' equal "$(workflows uploads .github/workflows/*.yml)" 8
     check 'every job has its steps, conditions, permissions and uploads' workflows required .github/workflows/*.yml
-    says 0 'and would be refused without any of them' '^[1-9][0-9] faults found$' workflows planted .github/workflows/*.yml
+    says 0 'and would be refused without any of them' '^[1-9][0-9]+ faults found$' workflows planted .github/workflows/*.yml
     sed 's,ci/bench-ci.sh,ci/bench-cl.sh,' .github/workflows/benchmark.yml >"$tmp/wrong.yml"
     says 1 'a step that names no script is found' 'not a script of ci/' workflows commands "$tmp/wrong.yml"
     sed 's,run: make -j2,run: make -j2 everything,' .github/workflows/benchmark.yml >"$tmp/wrong.yml"
     says 1 'so is one that names no target' 'no such target' workflows commands "$tmp/wrong.yml"
+    check 'every part of ci/deep.sh is in a workflow' workflows parts .github/workflows/*.yml
+    check 'the night is long enough for all fuzz targets' workflows rounds .github/workflows/*.yml
+    sed 's,build-clang,build-clan,' .github/workflows/check.yml >"$tmp/wrong.yml"
+    says 1 'a part that ci/deep.sh does not have is found' 'no part build-clan$' workflows commands "$tmp/wrong.yml"
+    says 1 'and one that no workflow runs' 'not in a workflow.*asan-gcc' workflows parts .github/workflows/check.yml
+    mkdir -p "$tmp/short" && sed 's,FUZZ_JOBS: 4,FUZZ_JOBS: 2,' .github/workflows/nightly.yml >"$tmp/short/nightly.yml"
+    says 1 'and a night that is too short' 'do not fit' workflows rounds "$tmp/short/nightly.yml"
     sed 's,retention-days: 90,retention-days: 9,' .github/workflows/benchmark.yml >"$tmp/wrong.yml"
     says 1 'and artefacts that are kept shorter' '90 days' workflows artefacts "$tmp/wrong.yml"
 else

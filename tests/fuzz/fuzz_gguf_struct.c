@@ -48,7 +48,7 @@ static void put_key(struct bn_gguf_writer *w, struct input *in, unsigned n)
     case 5:
         bn_gguf_put_array(w, key, BN_GGUF_STRING, count);
         for (uint64_t i = 0; i < count; i++)
-            bn_gguf_put_element_str(w, "0123456789abcdefghij", i);
+            bn_gguf_put_text(&w->kv, "0123456789abcdefghij", i);
         break;
     default:
         bn_gguf_put_array(w, key, BN_GGUF_BOOL, count);

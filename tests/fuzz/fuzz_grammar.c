@@ -46,9 +46,9 @@ static void follow(const bn_grammar *g, const uint8_t *data, size_t size)
         int32_t id = choose(mask, n_vocab, seed), other = (int32_t)(seed % n_vocab);
         hold(id >= 0 || !bn_matcher_accepts(m) || bn_matcher_is_complete(m));
         bool may = has(mask, (size_t)other);
-        hold(bn_matcher_allows(m, other) == may || bn_matcher_status(m) != BN_OK);
+        hold(bn_matcher_allows(m, other) == may || m->status != BN_OK);
         if (id < 0 || id == end) break;
-        hold(bn_matcher_take(m, id) || bn_matcher_status(m) != BN_OK);
+        hold(bn_matcher_take(m, id) || m->status != BN_OK);
     }
     bn_matcher_close(m);
 }

@@ -8,15 +8,6 @@
 
 #include "tools/serve/serve.h"
 
-/* Addresses in the place of the server's. */
-bool bn_route_check(struct bn_reply *reply, const char *method, const char *path, bool *needs_key)
-{
-    *needs_key = strcmp(path, "/health") != 0;
-    if (strcmp(method, "GET") == 0 || strcmp(method, "POST") == 0) return true;
-    bn_reply_error(reply, 405, NULL, NULL, "GET or POST");
-    return false;
-}
-
 /* The next word, up to a separator; *at moves on. */
 static char *next(char **at, const char *separators)
 {

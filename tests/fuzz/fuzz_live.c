@@ -7,7 +7,6 @@
 
 #include "lab/profile/graph.h"
 #include "lab/profile/live.h"
-#include "lab/profile/schedule.h"
 
 #define N_THREADS 2u
 #define MAX_EVENTS 8u

@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
     const struct bn_key *keys[] = {the_key()};
-    struct bn_receipt_keys trusting = {keys, 1, 1, true}, strict = {keys, 1, 1, false};
+    struct bn_receipt_keys trusting = {keys, 1, 1, true, false}, strict = {keys, 1, 1, false, false};
     struct bn_receipt receipt;
     check_json(text, size);
     check_policy(text, size);

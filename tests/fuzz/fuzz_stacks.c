@@ -46,7 +46,7 @@ static void look(const bn_stacks *s)
         hold(bn_stacks_append(copy, s, NULL) == BN_OK);
         bn_stacks_close(copy);
     }
-    hold(bn_hotspots(&spots, s, BN_FRAME_ALL, NULL) == BN_OK);
+    hold(bn_hotspots(&spots, s, NULL) == BN_OK);
     bn_hotspots_release(&spots);
     for (unsigned format = 0; format < BN_STACKS_FORMATS; format++)
         write_and_read(s, (enum bn_stacks_format)format);

@@ -48,7 +48,7 @@ static void read_sealed(const unsigned char *bytes, size_t size)
 {
     const char *model;
     char hex[BN_CHECKSUM_HEX];
-    struct bn_checksum *sum;
+    struct bn_checksum *sum = NULL;
     if (size < sizeof(struct bn_state_header) + BN_STATE_SUM_BYTES) return;
     unsigned char *copy = bn_alloc(size, 1);
     hold(copy != NULL && bn_checksum_open(&sum, NULL) == BN_OK);

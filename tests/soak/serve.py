@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-# A soak of bn-serve: many requests of clients that behave in all ways, with flat memory and a flat number of descriptors.
-# The requests come in 20 rounds; after each, all connections are closed, and both are read. From the fifth round to the
-# last, memory may grow by the limit, and the number of descriptors may not. The exit code is 1 when they do, when a reply
-# is not the expected one, or when one request in each round does not get the same answer.
-#   serve.py FOLDER-OF-PROGRAMS MODEL REQUESTS [--leak memory|descriptors] [--limit-kib N]
-# --leak makes what the gate has to find: receipts without end, or connections that stay open.
+# A soak of bn-serve: many requests of clients that come, go, break off and send garbage, by all protocols, with flat memory
+# and a flat number of descriptors. The requests come in 20 rounds; after each, all connections are closed, and both are read.
+# From the fifth round to the last, memory may grow by the limit, and the number of descriptors may not. The exit code is 1
+# when they do, when a reply is not the expected one, or when one question, asked by all clients and protocols over and over,
+# does not get the same chain.
+#   serve.py FOLDER-OF-PROGRAMS MODEL REQUESTS [--seconds S] [--clients N] [--leak memory|descriptors|answer] [--limit-kib N]
+# --seconds: as many requests as fit. --leak makes what the gate has to find: receipts without end, connections that stay
+# open, another answer to the question.
 import argparse
 import http.client
 import json
@@ -14,26 +16,31 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
-ROUNDS, WARM, CLIENTS = 20, 5, 8
+ROUNDS, WARM = 20, 5
 
 parser = argparse.ArgumentParser()
 parser.add_argument('programs')
 parser.add_argument('model')
 parser.add_argument('requests', type=int)
-parser.add_argument('--leak', choices=('memory', 'descriptors'))
+parser.add_argument('--seconds', type=int)
+parser.add_argument('--clients', type=int, default=8)
+parser.add_argument('--leak', choices=('memory', 'descriptors', 'answer'))
 parser.add_argument('--limit-kib', type=int, default=1024)
 o = parser.parse_args()
 
+folder = tempfile.TemporaryDirectory()
 server = subprocess.Popen(
     [f'{o.programs}/bn-serve', '-m', o.model, '--port', '0', '--template', 'instruct', '-t', '1', '--pooling', 'mean',
      '--ctx', '128', '--max-body', '16K', '--max-queue', '200', '--max-connections', '1000',
-     '--max-receipts', '1000000' if o.leak == 'memory' else '20'], stdout=subprocess.PIPE, text=True)
+     *(('--max-receipts', '1000000') if o.leak == 'memory' else ('--receipts', folder.name, '--max-receipts', '50'))],
+    stdout=subprocess.PIPE, text=True)
 port = int(server.stdout.readline().rsplit(':', 1)[1])
 kept, problems, lock = [], [], threading.Lock()
-counts = {}
+counts, chain = {}, b""
 
 
 def problem(text):
@@ -109,10 +116,65 @@ def leave_embed(rng):
     post('/v1/embeddings', {'input': ['the king and the queen'] * 50}).close()
 
 
+# ---- the other protocols: the same questions, whole, as streams, and left ----
+
+WHO = [{'role': 'user', 'content': 'Who is there?'}]
+PROTOCOLS = {'/v1/chat/completions': lambda n: {'messages': WHO, 'max_tokens': n},
+             '/v1/responses': lambda n: {'input': 'Who is there?', 'max_output_tokens': n},
+             '/v1/messages': lambda n: {'model': 'bn', 'messages': WHO, 'max_tokens': n},
+             '/api/chat': lambda n: {'messages': WHO, 'options': {'num_predict': n}},
+             '/api/generate': lambda n: {'prompt': 'Who is there?', 'options': {'num_predict': n}}}
+
+
+def question(path, n, seed, stream):
+    body = {**PROTOCOLS[path](n), 'stream': stream}
+    body.get('options', body).update(seed=seed, temperature=0.7, top_k=30, top_p=0.9, min_p=0.01, repeat_penalty=1.1)
+    return post(path, body)
+
+
+def same(rng):
+    """One question by any protocol, whole or as a stream: always the same chain."""
+    path = rng.choice(list(PROTOCOLS))
+    text = expect(200, question(path, 8, 6 if o.leak == 'answer' and rng.random() < 0.5 else 5, rng.random() < 0.5))
+    if chain not in text:
+        problem(f'{path}: another answer: {text[-300:]!r}')
+
+
+def any_protocol(rng):
+    expect(200, question(rng.choice(list(PROTOCOLS)), rng.randrange(1, 12), rng.randrange(1000), rng.random() < 0.5))
+
+
+def leave_any(rng):
+    connection = question(rng.choice(list(PROTOCOLS)), 100, rng.randrange(1000), rng.random() < 0.5)
+    if rng.random() < 0.5:
+        time.sleep(rng.random() * 0.01)
+    elif rng.random() < 0.5:
+        connection.getresponse().readline()
+    connection.close()
+
+
+def count(rng):
+    expect(200, post('/v1/messages/count_tokens', {'model': 'bn', 'messages': WHO}))
+    expect(200, post('/api/tags', None, method='GET'))
+    expect(200, post('/api/embed', {'input': 'a king'}))
+
+
+def receipt(rng):
+    text = expect(200, question('/v1/messages', 2, 5, False))
+    name = json.loads(text)['bn']['receipt']
+    connection = post(f'/v1/receipts/{name}', None, method='GET')
+    response = connection.getresponse()
+    response.read()
+    if response.status not in (200, 404):  # others may have pushed it out
+        problem(f'a receipt: status {response.status}')
+    connection.close()
+
+
 def bad(rng):
     body = rng.choice(('', '{', '[]', '{"prompt": 5}', '{"prompt": "a", "n": 99}', '{"prompt": "a", "tools": [1]}',
                        '{"prompt": "\\u0000"}', json.dumps({'prompt': 'the ' * 500})))
     expect(400, post('/v1/completions', body))
+    expect(400, post(rng.choice(list(PROTOCOLS)), rng.choice(('', '{', '[1]', '{"messages": 5, "input": 5, "prompt": 5}'))))
 
 
 def bad_http(rng):
@@ -140,17 +202,20 @@ def small(rng):
     expect(200, post('/metrics', None, method='GET'))
 
 
-KINDS = (whole, whole, chat, many, stream, stream, leave, leave_stream, embed, leave_embed, bad, bad, bad_http, raw, small)
+KINDS = (whole, whole, chat, many, stream, stream, leave, leave_stream, embed, leave_embed, bad, bad, bad_http, raw, small,
+         same, same, same, any_protocol, any_protocol, leave_any, leave_any, count, receipt)
 
 
-def client(rng, n):
+def client(rng, n, until):
     for _ in range(n):
+        if until is not None and time.monotonic() > until:
+            return
         kind = rng.choice(KINDS)
         with lock:
             counts[kind.__name__] = counts.get(kind.__name__, 0) + 1
         try:
             kind(rng)
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             problem(f'{kind.__name__}: {error}')
 
 
@@ -173,43 +238,56 @@ def descriptors():
 def settle(least):
     """Waits until all work has ended and, for a while, until connections are closed. Each request wakes the HTTP thread,
     which closes what has ended before it waits."""
-    for _ in range(1000 if o.leak is None else 2):
+    for _ in range(2 if o.leak in ('memory', 'descriptors') else 1000):
         if metric('jobs_total') == metric('jobs_ended_total') and descriptors() <= least:
             return
         time.sleep(0.02)
 
 
-def probe():
-    text = expect(200, post('/v1/completions', {'prompt': 'ROMEO', 'max_tokens': 8, 'seed': 4, 'temperature': 0.9}))
-    return json.loads(text)['choices'][0]['bn']['chain']
+def fill(n):
+    """Past responses are kept up to a bound, 4096: a long soak begins there."""
+    for _ in range(n):
+        expect(200, question('/v1/responses', 12, 5, False))
 
 
 def run():
-    at_rest, memory, open_ones, chain = descriptors(), [], [], probe()
+    global chain
+    at_rest, memory, open_ones = descriptors(), [memory_kib()], [descriptors()]
+    chain = json.loads(expect(200, question('/v1/messages', 8, 5, False)))['bn']['chain'].encode()
+    if o.seconds is not None and o.seconds >= 600:
+        threads = [threading.Thread(target=fill, args=(4200 // o.clients + 1,)) for _ in range(o.clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(f'{memory_kib()} KiB with all the past responses that are kept', flush=True)
+    began = time.monotonic()
     for i in range(ROUNDS):
-        each = o.requests // ROUNDS // CLIENTS + 1
-        threads = [threading.Thread(target=client, args=(random.Random(i * CLIENTS + k), each)) for k in range(CLIENTS)]
+        each = o.requests // ROUNDS // o.clients + 1
+        until = began + o.seconds * (i + 1) / ROUNDS if o.seconds is not None else None
+        threads = [threading.Thread(target=client, args=(random.Random(i * o.clients + k), 10**9 if until else each, until))
+                   for k in range(o.clients)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         settle(at_rest)
-        if probe() != chain:
-            problem(f'round {i}: another answer')
-        settle(at_rest)
         memory.append(memory_kib())
         open_ones.append(descriptors())
-    grown = statistics.median(memory[-3:]) - statistics.median(memory[WARM - 1:WARM + 2])
+        if o.seconds is not None:
+            print(f'{time.monotonic() - began:.0f} s: {sum(counts.values())} requests, {memory[-1]} KiB, {open_ones[-1]} '
+                  f'descriptors, {len(problems)} problems', flush=True)
+    grown = statistics.median(memory[-3:]) - statistics.median(memory[WARM:WARM + 3])
     n = sum(counts.values())
     print(f'{n} requests, {metric("jobs_total")} to generate or embed, {metric("jobs_cancelled_total")} cancelled')
     print('requests by kind:', ', '.join(f'{name} {count}' for name, count in sorted(counts.items())))
-    print('memory after each round, KiB:', *memory)
-    print('descriptors after each round:', *open_ones)
+    print('memory at the start and after each round, KiB:', *memory)
+    print('descriptors at the start and after each round:', *open_ones)
     print(f'from round {WARM} on, memory grew by {grown:.0f} KiB')
     if grown > o.limit_kib:
         problem(f'memory grew by {grown:.0f} KiB, at most {o.limit_kib} is allowed')
-    if open_ones[-1] > open_ones[WARM - 1]:
-        problem(f'descriptors grew from {open_ones[WARM - 1]} to {open_ones[-1]}')
+    if open_ones[-1] > open_ones[WARM]:
+        problem(f'descriptors grew from {open_ones[WARM]} to {open_ones[-1]}')
     server.terminate()
     if server.wait(60) != 0:
         problem(f'the server ended with status {server.returncode}')

@@ -16,8 +16,7 @@
 bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
 {
     if (threads->n == 0) {
-        threads->list = bn_alloc(2, sizeof *threads->list);
-        if (threads->list == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(threads->list, 2, err));
         bool ranks = bn_ranks_told() > 1;
         threads->list[threads->n++] = ranks ? bn_cli_ranks_threads(0) : 1;
         if (!ranks && bn_team_cores() > 1) threads->list[threads->n++] = bn_team_cores();
@@ -42,8 +41,7 @@ bn_json *bn_bench_document(const char *command, const struct bn_machine *machine
     struct bn_machine here;
     bn_json *doc = bn_json_new_object();
     if (machine == NULL) bn_machine_read(&here);
-    bn_json_put_string(doc, "schema", "bn.bench/1");
-    bn_json_put_string(doc, "command", command);
+    BN_PUT_STRINGS(doc, {"schema", "bn.bench/1"}, {"command", command});
     bn_clock_format(bn_clock_utc(), now);
     bn_json_put_string(doc, "created", now);
     bn_cli_put_provenance(doc, machine != NULL ? machine : &here);
@@ -59,13 +57,6 @@ struct bn_others bn_bench_others(const struct bn_busy *then)
     bn_others_describe(text, sizeof text, &others);
     if (bn_others_disturb(&others)) bn_report_warning("%s; the results are unreliable", text);
     return others;
-}
-
-void bn_bench_print_others(const struct bn_others *others)
-{
-    char text[160];
-    bn_others_describe(text, sizeof text, others);
-    printf("others   %s\n", text);
 }
 
 void bn_bench_print_machine(const struct bn_machine *m)

@@ -66,7 +66,7 @@ struct bn_bench_options {
     uint32_t interval_ms;
     const char *budget;
     /* report */
-    const char *format, *output, *dir;
+    const char *format, *output, *html, *dir;
     /* serve */
     struct bn_list clients;
     double temperature; /* of answers */
@@ -95,8 +95,6 @@ BN_MUST_CHECK bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
 /* The CPU use of other processes since `then`; warns when it disturbed the measurement. */
 struct bn_others bn_bench_others(const struct bn_busy *then);
-/* Prints the CPU use of other processes, one line. */
-void bn_bench_print_others(const struct bn_others *others);
 /* Prints the machine, one line. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
@@ -130,13 +128,13 @@ BN_BENCH_COMMAND(serve)
 BN_BENCH_COMMAND(profile)
 BN_BENCH_COMMAND(top)
 BN_BENCH_COMMAND(doctor)
-BN_BENCH_COMMAND(ab)
-BN_BENCH_COMMAND(cmd)
+BN_BENCH_COMMAND(ab) /* cmd, too */
 BN_BENCH_COMMAND(compare)
 BN_BENCH_COMMAND(baseline)
 BN_BENCH_COMMAND(trend)
 BN_BENCH_COMMAND(report)
 BN_BENCH_COMMAND(suite)
-extern const struct bn_option bn_bench_profile_graph_options[], bn_bench_command_options[];
+extern const struct bn_option bn_bench_profile_graph_options[], bn_bench_cmd_options[],
+    bn_bench_command_options[];
 
 #endif

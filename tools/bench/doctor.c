@@ -16,7 +16,6 @@
 #include "lab/host/busy.h"
 #include "lab/host/git.h"
 #include "lab/host/meters.h"
-#include "lab/report/units.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/program/doctor.h"
 

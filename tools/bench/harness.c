@@ -24,11 +24,6 @@ const struct bn_option bn_bench_harness_options[] = {
     {0},
 };
 
-bn_status bn_harness_open_model(const struct bn_harness *h, bn_repack repack, bn_model **out, bn_error *err)
-{
-    return bn_cli_open_model(out, h->args, &(bn_model_options){.repack = repack}, err);
-}
-
 void bn_harness_begin(struct bn_harness *h, struct bn_args *args, const char *command)
 {
     *h = (struct bn_harness){.args = args, .o = args->fields, .matched = true};
@@ -52,15 +47,15 @@ bn_status bn_harness_open(struct bn_harness *h, struct bn_args *args, const char
     *h = (struct bn_harness){.args = args, .o = args->fields};
     BN_TRY(bn_bench_threads(&h->o->threads, err));
     /* The rows that need the model come last, so it is tried first. */
-    if (opens_model) BN_TRY(bn_harness_open_model(h, BN_REPACK_NEVER, &model, err));
+    if (opens_model)
+        BN_TRY(bn_cli_open_model(&model, args, &(bn_model_options){.repack = BN_REPACK_NEVER}, err));
     bn_model_close(model);
     bn_harness_begin(h, args, command);
     h->matched = false;
     h->min_ns = (uint64_t)(h->o->min_time * 1e9);
     h->limits.budget_ns = h->min_ns < 50000000u ? h->min_ns : 50000000u;
     if (opens_model || args->model != NULL) h->model = bn_cli_put_model(h->doc, args);
-    bn_json_put_string(h->settings, "model", args->model);
-    bn_json_put_string(h->settings, "filter", h->o->filter);
+    BN_PUT_STRINGS(h->settings, {"model", args->model}, {"filter", h->o->filter});
     bn_json_put_u64(h->settings, "min_time_ns", h->min_ns);
     bn_bench_put_list(h->settings, "threads", &h->o->threads);
     if (!args->json) bn_bench_print_machine(&h->machine);
@@ -146,7 +141,7 @@ bn_status bn_harness_read_text(const bn_model *model, const char *path, size_t m
 bool bn_harness_wants(struct bn_harness *h, const char *name)
 {
     const char *part = h->o->filter;
-    bool wanted = part == NULL || strstr(name, part) != NULL;
+    bool wanted = part == NULL || bn_test_has(name, part);
     h->matched = h->matched || wanted;
     return wanted;
 }
@@ -164,10 +159,11 @@ void bn_harness_judge(struct bn_harness *h, bn_json *test, enum bn_bench_verdict
 {
     static const char *const NAMES[] = {"valid", "invalid", "timeout", "skipped"};
     const char *said = bn_json_text_of(test, "verdict");
+    char name[BN_TEST_ROOM];
     h->n_valid += verdict == BN_BENCH_VALID;
     h->n_invalid += verdict == BN_BENCH_INVALID || verdict == BN_BENCH_TIMEOUT;
     if (verdict == BN_BENCH_INVALID)
-        bn_report_warning("INVALID: %s: %s", bn_json_text_of(test, "name"), reason);
+        bn_report_warning("INVALID: %s: %s", bn_test_name(name, bn_json_text_of(test, "name")), reason);
     if (said[0] != '\0' && strcmp(said, "valid") != 0) return;
     bn_json_remove(test, "verdict");
     bn_json_put_string(test, "verdict", NAMES[verdict]);
@@ -267,13 +263,14 @@ bn_status bn_harness_table(struct bn_harness *h, const char *const *heads, const
 {
     BN_TRY(bn_harness_flush(h, err));
     bn_table_begin(&h->table, heads, align);
+    h->table.side_by_side = true;
     return BN_OK;
 }
 
 void bn_harness_put_row(struct bn_harness *h, const struct bn_harness_row *row)
 {
     bn_table_row(&h->table, "");
-    bn_table_text(&h->table, row->test);
+    bn_table_test(&h->table, "", row->test);
     if (!row->valid) {
         bn_table_text(&h->table, "INVALID");
         return;

@@ -130,10 +130,6 @@ BN_MUST_CHECK bn_status bn_harness_choose_isas(struct bn_harness *h, bn_error *e
 /* Is the kernel of this slot the same function as that of a lower instruction set? */
 bool bn_harness_is_repeated(const struct bn_harness *h, size_t isa, enum bn_kernel slot);
 
-/* --model, or the built-in model; --isa is not read, since it may be "all". */
-BN_MUST_CHECK bn_status bn_harness_open_model(const struct bn_harness *h, bn_repack repack, bn_model **out,
-                                              bn_error *err);
-
 /* The tokens of a file, allocated, or of the built-in text for BN_HARNESS_TEXT: at most `most`, and at least 2. sha256: of
  * the text; may be NULL. */
 #define BN_HARNESS_TEXT "validation"

@@ -12,7 +12,6 @@
 #include "base/team.h"
 #include "kernels/peak.h"
 #include "lab/host/meters.h"
-#include "lab/report/units.h"
 #include "model/device.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"
@@ -94,12 +93,6 @@ bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uint64_t budget_n
     return limit->rate > 0 ? BN_OK : bn_nomem(err);
 }
 
-static uint64_t budget_of(const struct bn_bench_limits *limits, const struct bn_bench_limit *limit)
-{
-    bool memory = limit->kind == BN_LIMIT_READ && limit->set_bytes >= MEMORY_BYTES;
-    return limits->budget_ns * (memory ? 10 : 1);
-}
-
 static bn_status measure_one(const struct bn_bench_limits *limits, struct bn_bench_limit *limit,
                              uint64_t budget_ns, bn_error *err)
 {
@@ -121,9 +114,11 @@ static bn_status measure(struct bn_bench_limits *limits, struct bn_bench_limit w
                          bn_error *err)
 {
     struct bn_bench_limit *known = find(limits, &wanted);
+    bool memory = wanted.kind == BN_LIMIT_READ && wanted.set_bytes >= MEMORY_BYTES;
     if (known != NULL && !again) return BN_OK;
     BN_TRY(bn_array_grow(&limits->list, &limits->room, limits->n + 1, sizeof *limits->list, err));
-    BN_TRY(measure_one(limits, &wanted, budget_of(limits, &wanted) * (known != NULL ? 4 : 1), err));
+    BN_TRY(
+        measure_one(limits, &wanted, limits->budget_ns * (memory ? 10 : 1) * (known != NULL ? 4 : 1), err));
     known = find(limits, &wanted); /* the list may have moved */
     if (known == NULL)
         limits->list[limits->n++] = wanted;
@@ -311,8 +306,7 @@ void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits)
         } else if (l->kind == BN_LIMIT_LAUNCH) {
             bn_json_put_number(object, "launches_per_second", l->rate);
         } else {
-            bn_json_put_string(object, "isa", isa_of(limits, l));
-            bn_json_put_string(object, "instruction", l->instruction);
+            BN_PUT_STRINGS(object, {"isa", isa_of(limits, l)}, {"instruction", l->instruction});
             bn_json_put_number(object, "macs_per_second", l->rate);
         }
     }

@@ -49,7 +49,7 @@ struct bn_cli_live {
     BN_OPTION("live", "publish where the time goes, for 'bn-bench top'", .rare = true, .group = "Profile", \
               BN_TO_BOOL(type, field.on)),                                                                 \
         BN_OPTION("live-file", "the same, in FILE [XDG_RUNTIME_DIR/bn/PID]", .arg = "FILE", .rare = true,  \
-                  .group = "Profile", BN_TO_TEXT(type, field.file)),                                       \
+                  .group = "Profile", BN_TO_TEXT(type, field.file), .path = BN_PATH_BOTH),                 \
         BN_OPTION("live-level", "detail of --live", .arg = "layer|brick|kernel", .rare = true,             \
                   .group = "Profile", .preset = "brick", BN_TO_CHOICE(type, field.level))
 

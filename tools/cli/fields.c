@@ -270,6 +270,31 @@ static bn_status read_list(const struct bn_args *args, const struct bn_option *o
     return BN_OK;
 }
 
+/* bias and n_bias of a bn_sampler_options; the field is the first of them. */
+static bn_status read_bias(const struct bn_args *args, const struct bn_option *o, void *field, bn_error *err)
+{
+    struct bn_texts uses = {0};
+    bn_sampler_options *s = (void *)((unsigned char *)field - offsetof(bn_sampler_options, bias));
+    BN_TRY(read_texts(args, o, &uses, err));
+    bn_candidate *list = bn_alloc(uses.n, sizeof *list);
+    bn_status status = list != NULL ? BN_OK : bn_nomem(err);
+    s->bias = list;
+    for (size_t i = 0; i < uses.n && status == BN_OK; i++) {
+        const char *text = uses.list[i];
+        size_t n = strcspn(text, "=");
+        uint64_t id;
+        float value;
+        if (text[n] != '=' || !bn_number_u64(text, n, &id) || id > INT32_MAX ||
+            !bn_number_f32(text + n + 1, &value))
+            status = bad_value(args, o, (struct bn_str){text, strlen(text)},
+                               "is not a token id, = and a number", err);
+        else if (value != 0.0f)
+            list[s->n_bias++] = (bn_candidate){(int32_t)id, value};
+    }
+    bn_free(uses.list);
+    return status;
+}
+
 /* ---- the struct ---- */
 
 static bn_status read_place(const struct bn_args *args, const struct bn_option *o, size_t *out, bn_error *err)
@@ -315,6 +340,8 @@ static bn_status read_field(const struct bn_args *args, const struct bn_option *
         return read_ids(args, o, field, err);
     case BN_FIELD_LIST:
         return read_list(args, o, field, err);
+    case BN_FIELD_BIAS:
+        return read_bias(args, o, field, err);
     }
     return BN_OK;
 }
@@ -333,8 +360,8 @@ void bn_fields_release(struct bn_args *args)
 {
     for (size_t i = 0; args->fields != NULL && i < args->n_options; i++) {
         const struct bn_option *o = args->options[i];
-        void *field = field_of(args, o), *list; /* the first member of all three */
-        if (o->to != BN_FIELD_TEXTS && o->to != BN_FIELD_IDS && o->to != BN_FIELD_LIST) continue;
+        void *field = field_of(args, o), *list; /* the first member of all four */
+        if (o->to < BN_FIELD_TEXTS) continue;
         memcpy(&list, field, sizeof list);
         bn_free(list);
         memset(field, 0, sizeof list);

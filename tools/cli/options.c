@@ -31,28 +31,27 @@ struct parser {
     bn_error *err;
 };
 
-static const struct bn_option *find_name(const struct bn_args *args, const char *name, size_t n)
+/* By its name of n characters, or by its letter. */
+static const struct bn_option *find(const struct bn_args *args, const char *name, size_t n, char letter)
 {
-    for (size_t i = 0; i < args->n_options; i++)
-        if (strlen(args->options[i]->name) == n && memcmp(args->options[i]->name, name, n) == 0)
-            return args->options[i];
-    return NULL;
-}
-
-static const struct bn_option *find_letter(const struct bn_args *args, char letter)
-{
-    for (size_t i = 0; i < args->n_options; i++)
-        if (letter != '\0' && args->options[i]->letter == letter) return args->options[i];
+    for (size_t i = 0; i < args->n_options; i++) {
+        const struct bn_option *o = args->options[i];
+        if (letter != '\0' ? o->letter == letter : strlen(o->name) == n && memcmp(o->name, name, n) == 0)
+            return o;
+    }
     return NULL;
 }
 
 void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *dashes, const char *meant)
 {
     const struct bn_command *c = args->command;
-    bool named = c != NULL && c != bn_table_default(args->program);
+    const struct bn_command *usual = bn_table_default(args->program);
+    bool named = c != NULL && c != usual;
+    bool text = dashes != NULL && dashes[0] == '\0' && usual != NULL && usual->operand_is_text;
     char question[128] = "";
     if (meant != NULL)
-        snprintf(question, sizeof question, "did you mean %s%s? ", dashes != NULL ? dashes : "", meant);
+        snprintf(question, sizeof question, "did you mean %s%s? %s%s%s", dashes != NULL ? dashes : "", meant,
+                 text ? "a " : "", text ? usual->operand : "", text ? " of this word needs -p; " : "");
     bn_error_hint(err, "%ssee %s%s%s --help", question, args->program->name, named ? " " : "",
                   named ? c->name : "");
 }
@@ -93,7 +92,7 @@ static bn_status unknown_letter(const struct parser *p, const char *word, char l
 {
     struct bn_quoted q = bn_fields_quote(&letter, 1);
     if (is_foreign(p, word)) return BN_ERR_ARG;
-    const struct bn_option *spelled = find_name(p->args, word + 1, strcspn(word + 1, "="));
+    const struct bn_option *spelled = find(p->args, word + 1, strcspn(word + 1, "="), '\0');
     bn_fail(p->err, BN_ERR_ARG, "unknown option '-%s'", q.text);
     bn_args_help_hint(p->args, p->err, "--", spelled != NULL ? spelled->name : NULL);
     return BN_ERR_ARG;
@@ -153,7 +152,7 @@ static bn_status parse_long(struct parser *p, const char *word)
 {
     size_t n = strcspn(word, "=");
     const char *text = word[n] == '=' ? word + n + 1 : NULL;
-    const struct bn_option *o = find_name(p->args, word, n);
+    const struct bn_option *o = find(p->args, word, n, '\0');
     if (o == NULL) return unknown_long(p, word, n);
     if (strcmp(word, "help=all") == 0) {
         p->args->want_all = true;
@@ -173,7 +172,7 @@ static bn_status parse_letters(struct parser *p, const char *word)
     /* Else "-ngl 99" is -n with the value "gl". */
     if (word[2] != '\0' && !isdigit((unsigned char)word[2]) && is_foreign(p, word)) return BN_ERR_ARG;
     for (const char *c = word + 1; *c != '\0'; c++) {
-        const struct bn_option *o = find_letter(p->args, *c);
+        const struct bn_option *o = find(p->args, "", 0, *c);
         if (o == NULL) return unknown_letter(p, word, *c);
         if ((*c == 'h' || *c == 'V') && word[2] != '\0') /* a slip */
             return misuse(p, "-%c cannot be combined with other options (got '%s')", *c,
@@ -230,15 +229,6 @@ static int find_command_word(int argc, char **argv)
     return 0;
 }
 
-/* Letters, digits, hyphens and underscores only: it could be the name of a command. */
-static bool is_plain_word(const char *word)
-{
-    size_t n = 0;
-    while (isalnum((unsigned char)word[n]) || word[n] == '-' || word[n] == '_')
-        n++;
-    return n > 0 && word[n] == '\0';
-}
-
 /* The command that a word may be meant for; NULL: none is near. */
 static const char *near_command(const struct bn_program *program, const char *word)
 {
@@ -246,6 +236,15 @@ static const char *near_command(const struct bn_program *program, const char *wo
     for (const struct bn_command *c = program->commands; c->run != NULL; c++)
         bn_suggest(&s, c->name);
     return s.best;
+}
+
+/* Letters, digits, hyphens and underscores only, and a command that is meant, or one that other programs have. */
+static bool may_be_command(const struct bn_program *program, const char *word)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)word[n]) || word[n] == '-' || word[n] == '_')
+        n++;
+    return word[n] == '\0' && (near_command(program, word) != NULL || bn_foreign_command(word) != NULL);
 }
 
 static bn_status unknown_command(const struct bn_args *args, const char *word, bn_error *err)
@@ -259,10 +258,8 @@ static bn_status unknown_command(const struct bn_args *args, const char *word, b
     bn_fail(err, BN_ERR_ARG, "unknown command '%s'", q.text);
     const char *here = usual != NULL && usual->operand_is_text ? bn_foreign_command(word) : NULL;
     if (here != NULL)
-        bn_error_hint(err, "here: %s; see %s --help", here, args->program->name);
-    else if (near == NULL && usual != NULL && usual->operand_is_text)
-        bn_error_hint(err, "if it is a %s: %s %s '%s'; see %s --help", usual->operand, args->program->name,
-                      usual->name, q.text, args->program->name);
+        bn_error_hint(err, "here: %s; a %s of this word needs -p; see %s --help", here, usual->operand,
+                      args->program->name);
     else
         bn_args_help_hint(args, err, "", near);
     return BN_ERR_ARG;
@@ -297,7 +294,8 @@ static bn_status choose_command(struct parser *p, int *place)
     }
     if (strcmp(word, "help") == 0) return take_help(p, at);
     if (access(word, F_OK) != 0) p->args->meant = near_command(program, word);
-    if (usual != NULL && usual->max_operands > 0 && !(usual->operand_is_text && is_plain_word(word)))
+    if (usual != NULL && usual->max_operands > 0 &&
+        !(usual->operand_is_text && may_be_command(program, word)))
         return BN_OK;
     return unknown_command(p->args, word, p->err);
 }
@@ -323,11 +321,13 @@ static bn_status take_environment(struct bn_args *args, bn_error *err)
 static bn_status check_operands(struct bn_args *args, bool named, bool ended, bn_error *err)
 {
     const struct bn_command *c = args->command;
-    if (c->operand_is_text && !named && !ended && args->n_operands > 0 && is_plain_word(args->operands[0]))
+    if (c->operand_is_text && !named && !ended && args->n_operands > 0 &&
+        may_be_command(args->program, args->operands[0]))
         return unknown_command(args, args->operands[0], err);
     if (args->n_operands > c->max_operands) {
         const char *extra = args->operands[c->max_operands];
         bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'", bn_fields_quote(extra, strlen(extra)).text);
+        if (c->operand_is_text) bn_error_hint(err, "a %s of several words needs quotes", c->operand);
         for (size_t i = 0; i < args->n_options; i++)
             if (strcmp(args->options[i]->name, "model") == 0 && strstr(extra, ".gguf") != NULL)
                 bn_error_hint(err, "if it is a model: -m %s", bn_fields_quote(extra, strlen(extra)).text);

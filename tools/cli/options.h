@@ -47,7 +47,18 @@ enum bn_field_type {
     BN_FIELD_BYTES,   /* uint64_t: "4096", "64K", "512M", "4G", in powers of 1024 */
     BN_FIELD_TEXTS,   /* struct bn_texts: all values of a repeatable option */
     BN_FIELD_IDS,     /* struct bn_id_list: "1,2,3", over all uses of a repeatable option */
-    BN_FIELD_LIST     /* struct bn_list: "1,2,4" without repetitions, min <= each <= max */
+    BN_FIELD_LIST,    /* struct bn_list: "1,2,4" without repetitions, min <= each <= max */
+    BN_FIELD_BIAS     /* bias and n_bias of bn_sampler_options: all uses of "ID=VALUE" but zeros */
+};
+/* What a program does with the path that an option or operand names: what the sandbox permits (program/sandbox.h). */
+enum bn_path_use {
+    BN_PATH_UNSAID,
+    BN_PATH_NONE,   /* it is not a path, or bn_sandbox.more says what is permitted */
+    BN_PATH_READ,   /* a file, or all of a folder */
+    BN_PATH_BESIDE, /* and the files in its folder */
+    BN_PATH_MODEL,  /* or the name of a downloaded model */
+    BN_PATH_WRITE,  /* a file or folder that is made or replaced */
+    BN_PATH_BOTH    /* read and written */
 };
 struct bn_texts {
     const char **list; /* n of them, then NULL */
@@ -87,10 +98,13 @@ struct bn_list {
     BN_FIELD(BN_FIELD_F64, type, field, double), .min = (least), .max = (most)
 #define BN_TO_SECONDS(type, field) BN_FIELD(BN_FIELD_SECONDS, type, field, uint64_t)
 #define BN_TO_BYTES(type, field) BN_FIELD(BN_FIELD_BYTES, type, field, uint64_t)
+/* The value is a path; use: the last word of an enum bn_path_use. */
+#define BN_TO_PATH(type, field, use) BN_TO_TEXT(type, field), .path = BN_PATH_##use
 #define BN_TO_TEXTS(type, field) BN_FIELD(BN_FIELD_TEXTS, type, field, struct bn_texts)
 #define BN_TO_IDS(type, field) BN_FIELD(BN_FIELD_IDS, type, field, struct bn_id_list), .max = INT32_MAX
 #define BN_TO_LIST(type, field, least, most) \
     BN_FIELD(BN_FIELD_LIST, type, field, struct bn_list), .min = (least), .max = (most)
+#define BN_TO_BIAS(type, field) BN_FIELD(BN_FIELD_BIAS, type, field, const bn_candidate *)
 
 /* One option. A table ends with an empty row. */
 struct bn_option {
@@ -109,6 +123,7 @@ struct bn_option {
     bool repeatable;
     bool once;             /* given twice it is an error: one of them would be ignored in silence */
     bool rare;             /* only --help=all shows it */
+    enum bn_path_use path; /* of a value that is one */
     enum bn_field_type to; /* BN_TO_...; several options may set one field, the last one given counts */
     bool shared;           /* the field is in struct bn_args, not in the command's struct */
     size_t at;
@@ -135,6 +150,7 @@ struct bn_meaning {
 };
 
 struct bn_args;
+struct bn_sandbox;
 
 /* One command. A table ends with an empty row. */
 struct bn_command {
@@ -146,8 +162,10 @@ struct bn_command {
     bool json;                           /* takes --json */
     size_t min_operands, max_operands;   /* operands are what is left besides options */
     const char *operand;                 /* what messages call one: "FILE"; needed when there may be some */
-    bool operand_is_text; /* of a default command: "bn-run 'To be'". A single word, which may be a misspelt
-                           * command, is refused unless the command is named or "--" comes before it */
+    bool operand_is_text; /* what -p gives too (bn_cli_text). As that of a default command, "bn-run hello", it
+                           * may not be near the name of a command, unless "--" comes before it */
+    enum bn_path_use operand_path;
+    const struct bn_sandbox *sandbox; /* NULL: none (program/sandbox.h) */
     struct bn_example examples[8];
     size_t bytes; /* size of the struct that its options fill; 0: that of the program */
     /* Returns BN_OK and leaves the exit code in args->exit_code, or an error. */
@@ -159,6 +177,9 @@ struct bn_command {
 #define BN_OPERANDS_ANY SIZE_MAX
 /* For rows of a table of commands. */
 #define BN_OPERANDS(least, most, name) .min_operands = (least), .max_operands = (most), .operand = (name)
+#define BN_PATHS(least, most, name, use) BN_OPERANDS(least, most, name), .operand_path = BN_PATH_##use
+#define BN_SANDBOXED(the_sandbox, the_run) .sandbox = &(the_sandbox), .run = (the_run)
+#define BN_ONE_TEXT BN_OPERANDS(0, 1, "TEXT"), .operand_is_text = true
 
 struct bn_program {
     const char *name;     /* "bn-run" */
@@ -195,8 +216,9 @@ struct bn_args {
     bool json, quiet;
     unsigned verbose; /* how many -v */
     int color;        /* auto, always, never */
-    int exit_code;    /* of a run that returns BN_OK; starts as BN_EXIT_OK */
-    void *fields;     /* the command's struct; NULL without one */
+    bool no_sandbox;
+    int exit_code; /* of a run that returns BN_OK; starts as BN_EXIT_OK */
+    void *fields;  /* the command's struct; NULL without one */
 
     /* From the rows below that several programs share. */
     const char *model; /* NULL: the built-in model */
@@ -219,7 +241,7 @@ struct bn_args {
 #define BN_OPTION_MODEL                                                                                     \
     BN_OPTION("model", "GGUF file or downloaded model [the built-in model]", .letter = 'm', .arg = "MODEL", \
               .group = "Model", .env = "BN_MODEL", BN_TO_TEXT(struct bn_args, model), .shared = true,       \
-              .once = true)
+              .once = true, .path = BN_PATH_MODEL)
 #define BN_THREADS_HELP "number of threads [one per usable core]"
 #define BN_OPTION_THREADS_TO(type, field)                                                \
     BN_OPTION("threads", BN_THREADS_HELP, .letter = 't', .arg = "N", .group = "Machine", \
@@ -247,7 +269,7 @@ struct bn_args {
               BN_TO_TEXT(struct bn_args, prompt), .shared = true)
 #define BN_OPTION_FILE                                                                                \
     BN_OPTION("file", "read the text from FILE (- for standard input)", .letter = 'f', .arg = "FILE", \
-              .group = "Input", BN_TO_TEXT(struct bn_args, file), .shared = true)
+              .group = "Input", BN_TO_TEXT(struct bn_args, file), .shared = true, .path = BN_PATH_READ)
 
 /* All that main does: streams and signals made safe, the line parsed, --help and --version and the
  * generators of documents served, the command run, its error printed, standard output flushed and checked.

@@ -6,7 +6,7 @@
 #define BN_CLI_PROGRAMS_H
 
 #define BN_SUMMARY_RUN "run a ternary language model"
-#define BN_SUMMARY_SERVE "serve a model to programs that use OpenAI's API"
+#define BN_SUMMARY_SERVE "serve models to OpenAI, Anthropic and Ollama clients"
 #define BN_SUMMARY_VERIFY_RECEIPT "check the receipt of a run, and replay it"
 #define BN_SUMMARY_BENCH "time models and kernels, next to the machine's limits"
 #define BN_SUMMARY_FLAMEGRAPH "show where the time goes, and what a change did"

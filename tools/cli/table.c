@@ -13,8 +13,7 @@
 #define GROUP "Common"
 const struct bn_option bn_table_common[] = {
     BN_OPTION("quiet", "print no warnings and no progress", .letter = 'q', .group = GROUP),
-    BN_OPTION("verbose", "print more details on standard error; -vv prints all", .letter = 'v',
-              .repeatable = true),
+    BN_OPTION("verbose", "print more details; -vv prints all", .letter = 'v', .repeatable = true),
     BN_OPTION("color", "colours in messages; auto: on a terminal, without NO_COLOR",
               .arg = "auto|always|never", .preset = "auto"),
     BN_OPTION("help", "print help and exit; --help=all shows every option", .letter = 'h'),
@@ -24,6 +23,12 @@ const struct bn_option bn_table_common[] = {
 
 const struct bn_option bn_table_json[] = {
     BN_OPTION("json", "print JSON on standard output", .group = "Output"),
+    {0},
+};
+
+static const struct bn_option SANDBOX[] = {
+    BN_RARE("no-sandbox", "keep all rights of the user; a warning is printed", .group = "Machine",
+            .env = "BN_NO_SANDBOX", BN_TO_BOOL(struct bn_args, no_sandbox), .shared = true),
     {0},
 };
 
@@ -40,6 +45,7 @@ size_t bn_table_options(const struct bn_command *command, const struct bn_option
     for (size_t i = 0; i < BN_ARRAY_LEN(command->options) && command->options[i] != NULL; i++)
         n = add_table(list, n, command->options[i]);
     if (command->json) n = add_table(list, n, bn_table_json);
+    if (command->sandbox != NULL) n = add_table(list, n, SANDBOX);
     return add_table(list, n, bn_table_common);
 }
 
@@ -139,6 +145,11 @@ static void need(bool good, const struct bn_command *command, const char *name, 
     abort();
 }
 
+static bool is_path(const char *arg)
+{
+    return arg != NULL && strlen(arg) > 2 && strstr("FILE DIR MODEL PATH", arg) != NULL;
+}
+
 static void check_option(const struct bn_command *c, const struct bn_option *o, size_t bytes)
 {
     size_t n;
@@ -146,6 +157,8 @@ static void check_option(const struct bn_command *c, const struct bn_option *o, 
     bool of_flag = o->to == BN_FIELD_BOOL || o->to == BN_FIELD_PLACE, none = o->to == BN_FIELD_NONE;
     need(none || o->at < (o->shared ? sizeof(struct bn_args) : bytes), c, o->name, "a field outside");
     need(none || of_flag == flag, c, o->name, "a field of another kind");
+    need(c->sandbox == NULL || o->path != BN_PATH_UNSAID || !is_path(bn_table_arg(o)), c, o->name,
+         "a path, and no use of it");
     need(o->to != BN_FIELD_CHOICE || choice, c, o->name, "a choice without a list");
     need(o->help != NULL, c, o->name, "no help text");
     need(o->preset == NULL || !flag, c, o->name, "a flag with a preset");
@@ -161,6 +174,8 @@ void bn_program_check(const struct bn_program *program)
         need(n < BN_OPTIONS_MAX, c, "", "too many options");
         need(c->summary != NULL && c->synopsis != NULL, c, "", "no summary or no synopsis");
         need(c->max_operands == 0 || c->operand != NULL, c, "", "no name for its operands");
+        need(c->sandbox == NULL || c->operand_path != BN_PATH_UNSAID || !is_path(c->operand), c, c->operand,
+             "a path, and no use of it");
         need(c->name[0] != '\0' || (c == program->commands && c[1].run == NULL), c, "",
              "nameless, and not the only one");
         for (size_t i = 0; i < n; i++) {

@@ -19,6 +19,7 @@
 #include "tools/convert/folder.h"
 
 #define CONFIG "config.json"
+#define FAIL(code, ...) bn_fail_in(err, BN_ERR_##code, CONFIG, __VA_ARGS__)
 #define QUANTIZATION_VERSION 2u
 #define GEMMA3_PERIOD 6u /* when config.json says nothing */
 #define GEMMA3_LOCAL_BASE 10000.0
@@ -40,8 +41,8 @@ static bn_status whole_number(const struct bn_cv_folder *f, const char *name, bo
         *out = (uint32_t)number;
         return BN_OK;
     }
-    return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s is %s", name,
-                      value == NULL ? "missing" : "not a whole number from 1 to 16777216");
+    return FAIL(FORMAT, "%s is %s", name,
+                value == NULL ? "missing" : "not a whole number from 1 to 16777216");
 }
 
 /* ---- gemma3 ---- */
@@ -52,18 +53,17 @@ static bn_status period_of_types(const struct bn_cv_folder *f, const bn_json *ty
 {
     uint64_t first = f->hp.n_layer, i = 0;
     if (bn_json_size(types) != f->hp.n_layer)
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "layer_types does not have one type for each layer");
+        return FAIL(FORMAT, "layer_types does not have one type for each layer");
     for (const bn_json *e = bn_json_first(types); e != NULL; e = bn_json_next(e), i++) {
         const char *type = "";
         (void)bn_json_string(e, &type);
         bool full = strcmp(type, "full_attention") == 0;
         if (!full && strcmp(type, "sliding_attention") != 0)
-            return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "the type '%.40s' of a layer is not supported",
-                              type);
+            return FAIL(UNSUPPORTED, "the type '%.40s' of a layer is not supported", type);
         if (full && i < first) first = i;
         if (full != ((i + 1) % (first + 1) == 0))
-            return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                              "the types of the layers do not repeat: layer %llu", (unsigned long long)i);
+            return FAIL(UNSUPPORTED, "the types of the layers do not repeat: layer %llu",
+                        (unsigned long long)i);
     }
     *period = first + 1;
     return BN_OK;
@@ -79,8 +79,7 @@ static bn_status read_period(const struct bn_cv_folder *f, uint64_t *period, bn_
         const bn_json *value = bn_json_get(f->config, NAMES[i]);
         if (bn_json_kind(value) != BN_JSON_NULL &&
             (!bn_json_u64(value, period) || *period == 0 || *period > 1024))
-            return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s is not a whole number from 1 to 1024",
-                              NAMES[i]);
+            return FAIL(FORMAT, "%s is not a whole number from 1 to 1024", NAMES[i]);
     }
     return BN_OK;
 }
@@ -93,8 +92,7 @@ static bn_status put_window(struct bn_cv_folder *f, bn_error *err)
     BN_TRY(read_period(f, &period, err));
     if (bn_json_kind(value) == BN_JSON_NULL || period == 1) return BN_OK;
     if (!bn_json_u64(value, &window) || window == 0 || window > 1u << 24)
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG,
-                          "sliding_window is not a whole number from 1 to 16777216");
+        return FAIL(FORMAT, "sliding_window is not a whole number from 1 to 16777216");
     bn_gguf_put_u32(&f->plan->keys, ".attention.sliding_window", (uint32_t)(window));
     if (period != GEMMA3_PERIOD)
         bn_gguf_put_u32(&f->plan->keys, ".attention.sliding_window_pattern", (uint32_t)(period));
@@ -103,11 +101,9 @@ static bn_status put_window(struct bn_cv_folder *f, bn_error *err)
     (void)bn_json_number(bn_json_get(local, "rope_theta"), &base);
     const char *type = bn_json_text_of(local, "rope_type");
     if (type[0] != '\0' && strcmp(type, "default") != 0)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "the rope scaling '%.40s' of local layers is not supported", type);
+        return FAIL(UNSUPPORTED, "the rope scaling '%.40s' of local layers is not supported", type);
     if (!(base > 0 && base < 1e12))
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG,
-                          "the rope_theta of local layers is not a positive number");
+        return FAIL(FORMAT, "the rope_theta of local layers is not a positive number");
     if (base < GEMMA3_LOCAL_BASE || base > GEMMA3_LOCAL_BASE)
         bn_gguf_put_f32(&f->plan->keys, ".rope.freq_base_swa", (float)(base));
     return BN_OK;
@@ -119,14 +115,13 @@ static bn_status put_gemma3(struct bn_cv_folder *f, bn_error *err)
     double size = (double)f->hp.head_dim;
     (void)bn_json_number(bn_json_get(f->config, "query_pre_attn_scalar"), &size);
     if (size < (double)f->hp.head_dim || size > (double)f->hp.head_dim)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "query_pre_attn_scalar is %g, only the head_dim %u is supported", size,
-                          f->hp.head_dim);
+        return FAIL(UNSUPPORTED, "query_pre_attn_scalar is %g, only the head_dim %u is supported", size,
+                    f->hp.head_dim);
     for (size_t i = 0; i < BN_ARRAY_LEN(CAPS); i++)
         if (bn_json_kind(bn_json_get(f->config, CAPS[i])) != BN_JSON_NULL)
-            return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "%s is not supported", CAPS[i]);
+            return FAIL(UNSUPPORTED, "%s is not supported", CAPS[i]);
     if (bn_json_flag_of(f->config, "use_bidirectional_attention"))
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "use_bidirectional_attention is not supported");
+        return FAIL(UNSUPPORTED, "use_bidirectional_attention is not supported");
     return put_window(f, err);
 }
 
@@ -139,7 +134,7 @@ static bn_status put_minicpm(struct bn_cv_folder *f, bn_error *err)
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
         if (!bn_json_number(bn_json_get(f->config, NAMES[i]), &values[i]) ||
             !(values[i] > 0 && values[i] < 1e6))
-            return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s is missing or not a positive number", NAMES[i]);
+            return FAIL(FORMAT, "%s is missing or not a positive number", NAMES[i]);
     bn_gguf_put_f32(&f->plan->keys, ".embedding_scale", (float)(values[0]));
     bn_gguf_put_f32(&f->plan->keys, ".residual_scale", (float)(values[1] / sqrt((double)f->hp.n_layer)));
     bn_gguf_put_f32(&f->plan->keys, ".logit_scale", (float)((double)f->hp.n_embd / values[2]));
@@ -155,13 +150,12 @@ static bn_status put_sections(struct bn_cv_folder *f, bn_error *err)
     const bn_json *list = bn_json_path(f->config, "rope_parameters.mrope_section");
     if (bn_json_kind(list) == BN_JSON_NULL) list = bn_json_path(f->config, "rope_scaling.mrope_section");
     if (bn_json_kind(list) != BN_JSON_NULL && (bn_json_size(list) < 3 || bn_json_size(list) > 4))
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "mrope_section does not have 3 or 4 numbers");
+        return FAIL(FORMAT, "mrope_section does not have 3 or 4 numbers");
     bn_gguf_put_array(&f->plan->keys, ".rope.dimension_sections", BN_GGUF_I32, BN_ARRAY_LEN(PRESET));
     for (size_t i = 0; i < BN_ARRAY_LEN(PRESET); i++) {
         uint64_t n = bn_json_kind(list) != BN_JSON_NULL ? 0 : PRESET[i];
         if (i < bn_json_size(list) && (!bn_json_u64(bn_json_at(list, i), &n) || n > f->hp.n_rot))
-            return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "mrope_section: number %zu is not from 0 to %u", i,
-                              f->hp.n_rot);
+            return FAIL(FORMAT, "mrope_section: number %zu is not from 0 to %u", i, f->hp.n_rot);
         bn_gguf_put_element_i32(&f->plan->keys, (int32_t)n);
     }
     return BN_OK;
@@ -176,7 +170,7 @@ static bn_status put_layers(struct bn_cv_folder *f, bn_error *err)
     bool repeats = true;
     BN_TRY(whole_number(f, "full_attention_interval", false, &interval, err));
     if (bn_json_kind(types) != BN_JSON_NULL && bn_json_size(types) != f->hp.n_layer)
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "layer_types does not have one type for each layer");
+        return FAIL(FORMAT, "layer_types does not have one type for each layer");
     for (uint32_t i = 0; i < f->hp.n_layer; i++, e = e != NULL ? bn_json_next(e) : NULL) {
         const char *type = (i + 1) % interval == 0 ? "full_attention" : "linear_attention";
         if (bn_json_kind(types) != BN_JSON_NULL) type = "";
@@ -184,8 +178,7 @@ static bn_status put_layers(struct bn_cv_folder *f, bn_error *err)
         bool recurrent = strcmp(type, "linear_attention") == 0;
         if (recurrent) bn_hparams_set_layer(f->hp.recurrence.layers, i);
         if (!recurrent && strcmp(type, "full_attention") != 0)
-            return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "the type '%.40s' of a layer is not supported",
-                              type);
+            return FAIL(UNSUPPORTED, "the type '%.40s' of a layer is not supported", type);
         if (!recurrent && i < first) first = i;
         repeats &= recurrent == ((i + 1) % (first + 1) != 0);
     }
@@ -210,13 +203,12 @@ static bn_status put_qwen35(struct bn_cv_folder *f, bn_error *err)
     BN_TRY(whole_number(f, "linear_num_key_heads", true, &r->n_key_heads, err));
     BN_TRY(whole_number(f, "linear_num_value_heads", true, &r->n_value_heads, err));
     (void)bn_json_bool(bn_json_get(f->config, "attn_output_gate"), &gate);
-    if (!gate) return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "attn_output_gate false is not supported");
+    if (!gate) return FAIL(UNSUPPORTED, "attn_output_gate false is not supported");
     if (value_dim != r->head_dim)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "linear_value_head_dim %u is not linear_key_head_dim %u", value_dim, r->head_dim);
+        return FAIL(UNSUPPORTED, "linear_value_head_dim %u is not linear_key_head_dim %u", value_dim,
+                    r->head_dim);
     if (r->n_value_heads % r->n_key_heads != 0)
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG,
-                          "linear_num_key_heads does not divide linear_num_value_heads");
+        return FAIL(FORMAT, "linear_num_key_heads does not divide linear_num_value_heads");
     bn_gguf_put_u32(&f->plan->keys, ".ssm.conv_kernel", r->n_taps);
     bn_gguf_put_u32(&f->plan->keys, ".ssm.state_size", r->head_dim);
     bn_gguf_put_u32(&f->plan->keys, ".ssm.group_count", r->n_key_heads);
@@ -237,7 +229,7 @@ static bn_status positive(const bn_json *rope, const char *name, double preset, 
     } else if (bn_json_number(value, out) && *out > 0 && *out < 1e12) {
         return BN_OK;
     }
-    return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s of the rope is missing or not a positive number", name);
+    return FAIL(FORMAT, "%s of the rope is missing or not a positive number", name);
 }
 
 static bn_status put_yarn(struct bn_cv_folder *f, const bn_json *rope, bn_error *err)
@@ -295,8 +287,7 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
     BN_TRY(positive(rope, "low_freq_factor", 1, &low, err));
     BN_TRY(positive(rope, "high_freq_factor", 4, &high, err));
     BN_TRY(positive(rope, "original_max_position_embeddings", 8192, &original, err));
-    if (low >= high)
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "low_freq_factor is not below high_freq_factor");
+    if (low >= high) return FAIL(FORMAT, "low_freq_factor is not below high_freq_factor");
     struct bn_cv_tensor *t;
     BN_TRY(bn_cv_add_tensor(f->plan, &t, err));
     f->plan->owned = bn_alloc(n, sizeof *f->plan->owned);
@@ -319,8 +310,7 @@ static bn_status read_factors(const bn_json *rope, const char *name, size_t n, f
         out[i] = (float)value;
     }
     if (i == n && bn_json_size(list) == n) return BN_OK;
-    return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s of the rope is not a list of %zu positive numbers",
-                      name, n);
+    return FAIL(FORMAT, "%s of the rope is not a list of %zu positive numbers", name, n);
 }
 
 /* Past the original context the rotated values have another size, which no key says. */
@@ -332,10 +322,9 @@ static bn_status add_long_rope(struct bn_cv_folder *f, const bn_json *rope, bn_e
     double original;
     BN_TRY(positive(rope, "original_max_position_embeddings", (double)f->hp.n_ctx, &original, err));
     if (original < (double)f->hp.n_ctx)
-        return bn_fail_in(
-            err, BN_ERR_UNSUPPORTED, CONFIG,
-            "longrope with a context of %u tokens, more than the original %.0f, is not supported",
-            f->hp.n_ctx, original);
+        return FAIL(UNSUPPORTED,
+                    "longrope with a context of %u tokens, more than the original %.0f, is not supported",
+                    f->hp.n_ctx, original);
     f->plan->owned = bn_alloc(2 * n, sizeof *f->plan->owned);
     if (f->plan->owned == NULL) return bn_nomem(err);
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
@@ -358,8 +347,7 @@ static bn_status put_rope(struct bn_cv_folder *f, bn_error *err)
     if (full != NULL) rope = full;
     if (rope == NULL || bn_json_kind(rope) != BN_JSON_OBJECT) rope = bn_json_get(f->config, "rope_scaling");
     (void)bn_json_number(bn_json_get(rope, "rope_theta"), &theta);
-    if (!(theta > 0 && theta < 1e12))
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "rope_theta is missing or not a positive number");
+    if (!(theta > 0 && theta < 1e12)) return FAIL(FORMAT, "rope_theta is missing or not a positive number");
     bn_gguf_put_f32(&f->plan->keys, ".rope.freq_base", (float)theta);
     const char *type = bn_json_text_of(rope, "rope_type");
     if (type[0] == '\0') type = bn_json_text_of(rope, "type");
@@ -368,9 +356,8 @@ static bn_status put_rope(struct bn_cv_folder *f, bn_error *err)
     if (strcmp(type, "longrope") == 0) return add_long_rope(f, rope, err);
     if (strcmp(type, "llama3") == 0) return add_llama3(f, rope, theta, err);
     if (strcmp(type, "linear") != 0)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "the rope scaling '%.40s' is not supported: linear, yarn, llama3 and longrope are",
-                          type);
+        return FAIL(UNSUPPORTED,
+                    "the rope scaling '%.40s' is not supported: linear, yarn, llama3 and longrope are", type);
     BN_TRY(positive(rope, "factor", (double)NAN, &factor, err));
     bn_gguf_put_str(&f->plan->keys, ".rope.scaling.type", "linear", 6);
     bn_gguf_put_f32(&f->plan->keys, ".rope.scaling.factor", (float)factor);
@@ -409,11 +396,10 @@ static bn_status find_arch(struct bn_cv_folder *f, bn_error *err)
         (void)bn_hparams_set_arch(&f->hp, (struct bn_str){a->name, strlen(a->name)});
         return BN_OK;
     }
-    return bn_hint(
-        bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                   "the architecture '%.60s' (model_type '%.40s', hidden_act '%.20s') is not supported",
-                   class_name, type, activation),
-        err, "supported are BitNetForCausalLM, Qwen3, Qwen3.5, Llama, Gemma 3 and MiniCPM");
+    return bn_hint(FAIL(UNSUPPORTED,
+                        "the architecture '%.60s' (model_type '%.40s', hidden_act '%.20s') is not supported",
+                        class_name, type, activation),
+                   err, "supported are BitNetForCausalLM, Qwen3, Qwen3.5, Llama, Gemma 3 and MiniCPM");
 }
 
 /* ---- numbers ---- */
@@ -438,12 +424,11 @@ static bn_status read_sizes(struct bn_cv_folder *f, bn_error *err)
     for (size_t i = 0; i < BN_ARRAY_LEN(SIZES); i++)
         BN_TRY(whole_number(f, SIZES[i].name, SIZES[i].required, SIZES[i].out, err));
     if (hp->n_head_kv == 0) hp->n_head_kv = hp->n_head;
-    if (hp->n_layer > BN_MAX_LAYERS)
-        return bn_fail_in(err, BN_ERR_LIMIT, CONFIG, "num_hidden_layers is over %u", BN_MAX_LAYERS);
+    if (hp->n_layer > BN_MAX_LAYERS) return FAIL(LIMIT, "num_hidden_layers is over %u", BN_MAX_LAYERS);
     if (hp->head_dim != 0) return BN_OK;
     hp->head_dim = hp->n_embd / hp->n_head;
     if (hp->n_embd % hp->n_head == 0) return BN_OK;
-    return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "num_attention_heads does not divide hidden_size");
+    return FAIL(FORMAT, "num_attention_heads does not divide hidden_size");
 }
 
 /* How much of each head is rotated: all of it, but in hybrids. */
@@ -455,20 +440,19 @@ static bn_status read_rotated(struct bn_cv_folder *f, bn_error *err)
     (void)bn_json_number(bn_json_get(f->config, "partial_rotary_factor"), &share);
     if (share > 0.0 && share <= 1.0) f->hp.n_rot = (uint32_t)((double)f->hp.head_dim * share);
     if (hybrid ? f->hp.n_rot >= 2 && f->hp.n_rot % 2 == 0 : share >= 1.0 && share <= 1.0) return BN_OK;
-    return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                      hybrid ? "partial_rotary_factor %g does not give an even number of elements"
-                             : "partial_rotary_factor %g is not supported, only 1",
-                      share);
+    return FAIL(UNSUPPORTED,
+                hybrid ? "partial_rotary_factor %g does not give an even number of elements"
+                       : "partial_rotary_factor %g is not supported, only 1",
+                share);
 }
 
 /* Settings that change the graph, and that no key of these architectures describes. */
 static bn_status refuse_others(const struct bn_cv_folder *f, bn_error *err)
 {
     if (bn_json_flag_of(f->config, "use_sliding_window"))
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "use_sliding_window is not supported");
+        return FAIL(UNSUPPORTED, "use_sliding_window is not supported");
     if (bn_json_get(f->root, "hadamard") == NULL || f->rotation != NULL) return BN_OK;
-    return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                              "it describes rotated weights, and there is no hadamard_packing.json"),
+    return bn_hint(FAIL(UNSUPPORTED, "it describes rotated weights, and there is no hadamard_packing.json"),
                    err, "convert the GGUF file of the model, whose keys describe the rotation");
 }
 
@@ -482,15 +466,13 @@ static bn_status read_quantization(struct bn_cv_folder *f, bn_error *err)
     const char *method = bn_json_text_of(q, "quant_method"), *class_name = bn_json_text_of(q, "linear_class");
     f->bitnet = strcmp(method, "bitnet") == 0;
     if (method[0] != '\0' && !f->bitnet)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "the quant_method '%.40s' is not supported, only bitnet", method);
+        return FAIL(UNSUPPORTED, "the quant_method '%.40s' is not supported, only bitnet", method);
     if (bn_json_flag_of(q, "use_rms_norm"))
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "use_rms_norm of quantization_config is not supported");
+        return FAIL(UNSUPPORTED, "use_rms_norm of quantization_config is not supported");
     if (class_name[0] != '\0' && strcmp(class_name, "bitlinear") != 0 &&
         strcmp(class_name, "autobitlinear") != 0)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
-                          "the linear_class '%.40s' is neither bitlinear nor autobitlinear", class_name);
+        return FAIL(UNSUPPORTED, "the linear_class '%.40s' is neither bitlinear nor autobitlinear",
+                    class_name);
     f->divides = strcmp(class_name, "autobitlinear") != 0;
     if (f->plan->options->weight_scale != 0) f->divides = f->plan->options->weight_scale == 2;
     return BN_OK;
@@ -501,8 +483,7 @@ static bn_status read_quantization(struct bn_cv_folder *f, bn_error *err)
 static bn_status put_epsilon(struct bn_cv_folder *f, bn_error *err)
 {
     double epsilon = bn_json_number_of(f->config, "rms_norm_eps");
-    if (!(epsilon > 0 && epsilon < 1))
-        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "rms_norm_eps is missing or not between 0 and 1");
+    if (!(epsilon > 0 && epsilon < 1)) return FAIL(FORMAT, "rms_norm_eps is missing or not between 0 and 1");
     bn_gguf_put_f32(&f->plan->keys, ".attention.layer_norm_rms_epsilon", (float)epsilon);
     return BN_OK;
 }

@@ -12,6 +12,7 @@
 #include "tools/convert/folder.h"
 
 #define MANIFEST "hadamard_packing.json"
+#define FAIL(code, ...) bn_fail_in(err, BN_ERR_##code, MANIFEST, __VA_ARGS__)
 #define KEY(name) "prism.hadamard." name
 
 struct width {
@@ -29,8 +30,8 @@ struct rotation {
 
 static bn_status refuse(bn_error *err, const char *what, const char *found)
 {
-    return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, MANIFEST, "%s '%.60s' is not supported", what, found),
-                   err, "convert the GGUF file of the model, whose keys describe the rotation");
+    return bn_hint(FAIL(UNSUPPORTED, "%s '%.60s' is not supported", what, found), err,
+                   "convert the GGUF file of the model, whose keys describe the rotation");
 }
 
 static bn_status expect(const bn_json *object, const char *name, const char *wanted, bn_error *err)
@@ -60,11 +61,6 @@ static bool is_inverse(const bn_json *record)
     return bn_json_text_is(record, "role", "inverse-after-lookup");
 }
 
-static bool is_output(const char *name)
-{
-    return strncmp(name, "blk.", 4) == 0 && strstr(name, ".ssm_out.") != NULL;
-}
-
 static bn_status check_tensor(const struct rotation *r, const struct bn_cv_tensor *t, const bn_json *record,
                               bn_error *err)
 {
@@ -75,12 +71,11 @@ static bn_status check_tensor(const struct rotation *r, const struct bn_cv_tenso
     for (size_t i = 0; i < r->n_widths; i++)
         covered |= r->widths[i].n == t->ne[0];
     if (known && ternary && covered && t->ne[0] % r->block == 0) return BN_OK;
-    return bn_fail_in(err, BN_ERR_UNSUPPORTED, MANIFEST, "the tensor '%.100s' cannot be rotated: %s",
-                      t->source,
-                      !known     ? "it is not a linear layer"
-                      : !ternary ? "it is not ternary"
-                      : !covered ? "there are no signs for its width"
-                                 : "its rows are not whole blocks");
+    return FAIL(UNSUPPORTED, "the tensor '%.100s' cannot be rotated: %s", t->source,
+                !known     ? "it is not a linear layer"
+                : !ternary ? "it is not ternary"
+                : !covered ? "there are no signs for its width"
+                           : "its rows are not whole blocks");
 }
 
 /* A role, an axis, and a tensor of the model. */
@@ -89,11 +84,10 @@ static bn_status check_record(const struct rotation *r, const bn_json *record, b
     const char *name = bn_json_text_of(record, "name"), *role = bn_json_text_of(record, "role");
     size_t n = 0;
     if (bn_json_number_of(record, "axis") != -1.0)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, MANIFEST, "the axis of '%.100s' is not -1", name);
+        return FAIL(UNSUPPORTED, "the axis of '%.100s' is not -1", name);
     if (role[0] != '\0' && strcmp(role, "fold-before-matmul") != 0 && !is_inverse(record))
         return refuse(err, "the role", role);
-    if (record_of(r->f, name) != record)
-        return bn_fail_in(err, BN_ERR_FORMAT, MANIFEST, "the tensor '%.100s' is duplicate", name);
+    if (record_of(r->f, name) != record) return FAIL(FORMAT, "the tensor '%.100s' is duplicate", name);
     for (size_t i = 0; i < r->f->plan->n_tensors; i++) {
         const struct bn_cv_tensor *t = &r->f->plan->tensors[i];
         if (t->source == NULL || strcmp(bn_cv_folder_plain(t->source), bn_cv_folder_plain(name)) != 0)
@@ -102,7 +96,7 @@ static bn_status check_record(const struct rotation *r, const bn_json *record, b
         n++;
     }
     if (n > 0) return BN_OK;
-    return bn_fail_in(err, BN_ERR_UNSUPPORTED, MANIFEST, "the model has no tensor '%.100s'", name);
+    return FAIL(UNSUPPORTED, "the model has no tensor '%.100s'", name);
 }
 
 /* The engine orders the inputs of every ssm_out or of none. */
@@ -111,13 +105,12 @@ static bn_status check_outputs(const struct rotation *r, bn_error *err)
     size_t n = 0, n_rotated = 0;
     for (size_t i = 0; i < r->f->plan->n_tensors; i++) {
         const struct bn_cv_tensor *t = &r->f->plan->tensors[i];
-        if (!is_output(t->name)) continue;
+        if (strncmp(t->name, "blk.", 4) != 0 || strstr(t->name, ".ssm_out.") == NULL) continue;
         n++;
         n_rotated += bn_cv_folder_rotates(r->f, t->source);
     }
     if (n_rotated == 0 || n_rotated == n) return BN_OK;
-    return bn_fail_in(err, BN_ERR_UNSUPPORTED, MANIFEST,
-                      "%zu of %zu out_proj are rotated, expected all or none", n_rotated, n);
+    return FAIL(UNSUPPORTED, "%zu of %zu out_proj are rotated, expected all or none", n_rotated, n);
 }
 
 static size_t put_names(const struct rotation *r, bool inverse, bool write)
@@ -128,7 +121,7 @@ static size_t put_names(const struct rotation *r, bool inverse, bool write)
         const struct bn_cv_tensor *t = &r->f->plan->tensors[i];
         const bn_json *record = t->source != NULL ? record_of(r->f, t->source) : NULL;
         if (record == NULL || is_inverse(record) != inverse) continue;
-        if (write) bn_gguf_put_element_str(w, t->name, strlen(t->name));
+        if (write) bn_gguf_put_text(&w->kv, t->name, strlen(t->name));
         n++;
     }
     return n;
@@ -146,8 +139,8 @@ static bn_status read_signs(struct rotation *r, bn_error *err)
 {
     const bn_json *table = bn_json_get(r->f->rotation, "signs");
     if (bn_json_size(table) == 0 || bn_json_size(table) > BN_HADAMARD_WIDTHS)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, MANIFEST, "signs has %zu widths, not 1 to %u",
-                          bn_json_size(table), BN_HADAMARD_WIDTHS);
+        return FAIL(UNSUPPORTED, "signs has %zu widths, not 1 to %u", bn_json_size(table),
+                    BN_HADAMARD_WIDTHS);
     for (const bn_json *e = bn_json_first(table); e != NULL; e = bn_json_next(e)) {
         const char *name = bn_json_name(e) != NULL ? bn_json_name(e) : "";
         char *end;
@@ -158,9 +151,9 @@ static bn_status read_signs(struct rotation *r, bn_error *err)
             good = bn_json_number(s, &sign) && (sign == 1.0 || sign == -1.0);
         }
         if (!good)
-            return bn_fail_in(
-                err, BN_ERR_FORMAT, MANIFEST,
-                "the signs of the width '%.20s' are not as many numbers 1 and -1, in whole blocks", name);
+            return FAIL(FORMAT,
+                        "the signs of the width '%.20s' are not as many numbers 1 and -1, in whole blocks",
+                        name);
         r->widths[r->n_widths++] = (struct width){n, e};
     }
     qsort(r->widths, r->n_widths, sizeof *r->widths, by_width);
@@ -192,7 +185,7 @@ static bn_status read_manifest(struct rotation *r, bn_error *err)
     uint64_t version = 0;
     r->tied = bn_json_flag_of(m, "tied_output");
     if (!bn_json_u64(bn_json_get(m, "schema_version"), &version) || version < 1 || version > 3)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, MANIFEST, "schema_version is not 1, 2 or 3");
+        return FAIL(UNSUPPORTED, "schema_version is not 1, 2 or 3");
     BN_TRY(expect(m, "kind", "hadamard-weight-fold", err));
     BN_TRY(expect(m, "status", "requires-matching-runtime", err));
     BN_TRY(expect(transform, "name", "normalized-signed-sylvester-walsh-hadamard", err));
@@ -200,7 +193,7 @@ static bn_status read_manifest(struct rotation *r, bn_error *err)
     if (!r->explicit_signs) BN_TRY(expect(transform, "sign_mode", "identity", err));
     if (!bn_json_u64(bn_json_get(transform, "block_size"), &r->block) || r->block < 2 ||
         r->block > 1u << 16 || (r->block & (r->block - 1)) != 0)
-        return bn_fail_in(err, BN_ERR_FORMAT, MANIFEST, "block_size is not a power of two from 2 to 65536");
+        return FAIL(FORMAT, "block_size is not a power of two from 2 to 65536");
     return r->explicit_signs ? read_signs(r, err) : BN_OK;
 }
 
@@ -233,15 +226,13 @@ bn_status bn_cv_folder_rotation(struct bn_cv_folder *f, bn_error *err)
     bool has_head = false;
     if (f->rotation == NULL) return BN_OK;
     BN_TRY(read_manifest(&r, err));
-    if (bn_json_size(records) == 0) return bn_fail_in(err, BN_ERR_FORMAT, MANIFEST, "it names no tensors");
+    if (bn_json_size(records) == 0) return FAIL(FORMAT, "it names no tensors");
     for (const bn_json *e = bn_json_first(records); e != NULL; e = bn_json_next(e))
         BN_TRY(check_record(&r, e, err));
     BN_TRY(check_outputs(&r, err));
     for (size_t i = 0; i < f->plan->n_tensors; i++)
         has_head |= strcmp(f->plan->tensors[i].name, "output.weight") == 0;
-    if (r.tied && has_head)
-        return bn_fail_in(err, BN_ERR_FORMAT, MANIFEST,
-                          "tied_output is true, and the model has a head of its own");
+    if (r.tied && has_head) return FAIL(FORMAT, "tied_output is true, and the model has a head of its own");
     r.tied = put_names(&r, true, false) > 0 && !has_head;
     put_keys(&r);
     return BN_OK;

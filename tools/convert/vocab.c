@@ -15,6 +15,7 @@
 #include "tools/convert/folder.h"
 
 #define FILE_NAME "tokenizer.json"
+#define FAIL(code, ...) bn_fail_in(err, BN_ERR_##code, FILE_NAME, __VA_ARGS__)
 #define MODEL_NAME "tokenizer.model"
 #define KEY "tokenizer.ggml."
 #define SCORE_UNUSED (-10000.0f)
@@ -60,7 +61,7 @@ static bn_status put_added(struct keys *k, const bn_json *token, uint64_t id, bn
 {
     const char *text = NULL;
     if (!bn_json_string(bn_json_get(token, "content"), &text))
-        return bn_fail_in(err, BN_ERR_FORMAT, FILE_NAME, "an added token has no content");
+        return FAIL(FORMAT, "an added token has no content");
     if (bn_json_flag_of(token, "special") || looks_special(text))
         return bn_hub_vocab_put(&k->v, id, text, strlen(text), BN_HUB_TOKEN_CONTROL, err);
     struct bn_buf plain = {.max = 1u << 20}; /* U+2581, which stands for a blank, becomes one */
@@ -80,8 +81,7 @@ static bn_status put_all_added(struct keys *k, bn_error *err)
     const bn_json *more = bn_json_get(k->f->settings, "added_tokens_decoder");
     uint64_t id;
     for (const bn_json *e = bn_json_first(k->v.added); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_u64(bn_json_get(e, "id"), &id))
-            return bn_fail_in(err, BN_ERR_FORMAT, FILE_NAME, "an added token has no id");
+        if (!bn_json_u64(bn_json_get(e, "id"), &id)) return FAIL(FORMAT, "an added token has no id");
         BN_TRY(put_added(k, e, id, err));
     }
     for (const bn_json *e = bn_json_first(more); e != NULL; e = bn_json_next(e)) {
@@ -225,14 +225,14 @@ static bn_status find_rule(const struct keys *k, const char **pre, bn_error *err
     *pre = k->f->plan->options->pre;
     if (*pre != NULL) return BN_OK;
     if (!nothing)
-        return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME,
-                                  "the normalizer '%.40s' is not supported", bn_json_text_of(normal, "type")),
-                       err, "--pre NAME converts as if the text were normalised already");
+        return bn_hint(
+            FAIL(UNSUPPORTED, "the normalizer '%.40s' is not supported", bn_json_text_of(normal, "type")),
+            err, "--pre NAME converts as if the text were normalised already");
     *pre = rule_of(k->v.pre_tokenizer);
     if (*pre != NULL) return BN_OK;
-    return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME,
-                              "the pre_tokenizer is not one of llama-bpe, qwen2, qwen35, falcon_e and gpt-2"),
-                   err, "--pre NAME: falcon3 for Falcon3, falcon_e for Falcon-E");
+    return bn_hint(
+        FAIL(UNSUPPORTED, "the pre_tokenizer is not one of llama-bpe, qwen2, qwen35, falcon_e and gpt-2"),
+        err, "--pre NAME: falcon3 for Falcon3, falcon_e for Falcon-E");
 }
 
 static bn_status check_kind(const struct keys *k, bool *spm, bn_error *err)
@@ -241,9 +241,7 @@ static bn_status check_kind(const struct keys *k, bool *spm, bn_error *err)
     *spm = false; /* characters, and bytes for those without a token */
     (void)bn_json_string(k->v.type, &type);
     (void)bn_json_bool(k->v.byte_fallback, spm);
-    if (strcmp(type, "BPE") != 0)
-        return bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME, "the vocabulary is '%.40s', expected BPE",
-                          type);
+    if (strcmp(type, "BPE") != 0) return FAIL(UNSUPPORTED, "the vocabulary is '%.40s', expected BPE", type);
     return k->v.has_merges ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "the model has no merges");
 }
 
@@ -326,12 +324,6 @@ static bool replaces_blanks(const bn_json *n)
            bn_json_text_is(bn_json_get(n, "pattern"), "String", " ") && bn_json_text_is(n, "content", BLANK);
 }
 
-/* Gemma's, which finds nothing: there are no blanks left. */
-static bool splits_at_blanks(const bn_json *p)
-{
-    return bn_json_text_is(p, "type", "Split") && bn_json_text_is(bn_json_get(p, "pattern"), "String", " ");
-}
-
 /* Metaspace, which replaces blanks and may put one before the text. */
 static bool read_metaspace(const bn_json *p, bool *prefix)
 {
@@ -349,7 +341,10 @@ static bool read_metaspace(const bn_json *p, bool *prefix)
 static bool read_preparation(const struct bn_hub_vocab *v, bool *prefix)
 {
     const bn_json *n = v->normalizer, *p = v->pre_tokenizer, *list = bn_json_get(n, "normalizers");
-    bool plain = bn_json_kind(p) == BN_JSON_NULL || splits_at_blanks(p);
+    /* Gemma's splits at blanks, and finds nothing: there are none left. */
+    bool plain =
+        bn_json_kind(p) == BN_JSON_NULL ||
+        (bn_json_text_is(p, "type", "Split") && bn_json_text_is(bn_json_get(p, "pattern"), "String", " "));
     if (bn_json_kind(n) == BN_JSON_NULL) return read_metaspace(p, prefix);
     *prefix = bn_json_text_is(n, "type", "Sequence");
     if (!*prefix) return plain && replaces_blanks(n);
@@ -369,9 +364,9 @@ static void put_tokens(struct keys *k, bool spm)
     for (size_t i = 0; i < n; i++) {
         int length = snprintf(text, sizeof text, "[PAD%zu]", i);
         if (has_token(v, i))
-            bn_gguf_put_element_str(k->w, v->texts.data + v->tokens[i].at, v->tokens[i].len);
+            bn_gguf_put_text(&k->w->kv, v->texts.data + v->tokens[i].at, v->tokens[i].len);
         else
-            bn_gguf_put_element_str(k->w, text, (size_t)length);
+            bn_gguf_put_text(&k->w->kv, text, (size_t)length);
     }
     if (spm) bn_gguf_put_array(k->w, KEY "scores", BN_GGUF_F32, n);
     for (size_t i = 0; spm && i < n; i++)

@@ -247,12 +247,20 @@ static bn_status put_all(struct writer *w, bn_error *err)
     return status;
 }
 
+static bn_status check_inputs(const struct bn_cv_plan *plan, bn_error *err)
+{
+    for (size_t i = 0; i < plan->n_inputs; i++)
+        BN_TRY(bn_file_map_check(&plan->inputs[i].map, plan->inputs[i].name, err));
+    return BN_OK;
+}
+
 static bn_status write_file(struct writer *w, const char *old_record, bn_error *err)
 {
     const char *output = w->plan->options->output;
     char temporary[PATH_MAX + BN_TEMP_SUFFIX_BYTES];
     BN_TRY(bn_file_temp_open(&w->fd, temporary, sizeof temporary, output, 0666, err));
     bn_status status = put_all(w, err);
+    if (status == BN_OK) status = check_inputs(w->plan, err);
     if (status == BN_OK && fsync(w->fd) != 0) status = bn_fail_errno(err, errno, output, "cannot flush");
     if (status == BN_OK) (void)unlink(old_record);
     if (status == BN_OK) status = bn_file_temp_keep(w->fd, temporary, output, err);

@@ -290,7 +290,8 @@ static void put_row(struct bn_table *t, const struct runner *r, enum figure f)
         bn_table_percent(t, s.mad / s.median, false);
     else
         bn_table_text(t, "");
-    bn_table_printf(t, j != NULL ? "%.3g" : "", j != NULL ? ratio_of(j->change) : 0);
+    if (j == NULL) bn_table_text(t, "");
+    if (j != NULL) bn_table_printf(t, "%.3g", ratio_of(j->change));
     if (j != NULL && isfinite(j->low))
         bn_table_printf(t, "%.3g - %.3g", ratio_of(j->high), ratio_of(j->low));
     else

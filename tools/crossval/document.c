@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "lab/kit/put_counts.h"
 #include "lab/receipt/receipt.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
@@ -25,9 +26,8 @@ static void put_limits(bn_json *rung, const struct bn_xrung *r)
     for (size_t i = 0; i < r->n_verdicts; i++) {
         const struct bn_threshold_verdict *v = &r->verdicts[i];
         bn_json *limit = bn_json_add_object(list);
-        bn_json_put_string(limit, "metric", bn_metric_name(v->metric));
-        bn_json_put_string(limit, "of", v->is_mean ? "mean" : "worst");
-        bn_json_put_number(limit, "value", v->value);
+        BN_PUT(limit, BN_STRING("metric", bn_metric_name(v->metric)),
+               BN_STRING("of", v->is_mean ? "mean" : "worst"), BN_NUMBER("value", v->value));
         bn_json_put_number(limit, v->is_min ? "min" : "max", v->bound);
         bn_json_put_number(limit, "margin", v->margin);
         if (!v->is_mean) bn_json_put_u64(limit, "position", v->row);
@@ -38,8 +38,7 @@ static void put_limits(bn_json *rung, const struct bn_xrung *r)
 static void put_rung(bn_json *list, enum bn_rung which, const struct bn_xrung *r, bool brief)
 {
     bn_json *rung = bn_json_add_object(list);
-    bn_json_put_string(rung, "rung", bn_rung_name(which));
-    bn_json_put_string(rung, "status", STATES[r->state]);
+    BN_PUT(rung, BN_STRING("rung", bn_rung_name(which)), BN_STRING("status", STATES[r->state]));
     if (r->reason[0] != '\0') bn_json_put_string(rung, "reason", r->reason);
     if (r->hint[0] != '\0') bn_json_put_string(rung, "hint", r->hint);
     bn_json_put_u64(rung, "compared", r->n_compared);
@@ -50,22 +49,17 @@ static void put_rung(bn_json *list, enum bn_rung which, const struct bn_xrung *r
     }
     if (brief) return;
     if (which == BN_RUNG_TOKENS && r->state == BN_X_FAIL) {
-        bn_json_put_string(rung, "here", r->ours);
-        bn_json_put_string(rung, "there", r->theirs);
+        BN_PUT(rung, BN_STRING("here", r->ours), BN_STRING("there", r->theirs));
     }
     if (r->sum.n_rows > 0 && which != BN_RUNG_LIKELIHOOD) {
-        bn_json_put_u64(rung, "rows", r->sum.n_rows);
-        bn_json_put_u64(rung, "rows_same_bits", r->sum.n_same_bits);
+        BN_PUT(rung, BN_U64("rows", r->sum.n_rows), BN_U64("rows_same_bits", r->sum.n_same_bits));
     }
     if (r->n_verdicts > 0) put_limits(rung, r);
     if (r->n_steps > 0) {
-        bn_json_put_u64(rung, "steps", r->n_steps);
-        bn_json_put_u64(rung, "agree", r->n_agree);
-        bn_json_put_u64(rung, "ties", r->n_tied);
+        BN_PUT(rung, BN_U64("steps", r->n_steps), BN_U64("agree", r->n_agree), BN_U64("ties", r->n_tied));
     }
     if (which == BN_RUNG_LIKELIHOOD && r->n_compared > 0) {
-        bn_json_put_number(rung, "nll_here", r->nll_ours);
-        bn_json_put_number(rung, "nll_there", r->nll_theirs);
+        BN_PUT(rung, BN_NUMBER("nll_here", r->nll_ours), BN_NUMBER("nll_there", r->nll_theirs));
     }
 }
 
@@ -74,19 +68,12 @@ static void put_rung(bn_json *list, enum bn_rung which, const struct bn_xrung *r
 static void put_finding(bn_json *list, const struct bn_finding *f)
 {
     bn_json *o = bn_json_add_object(list);
-    bn_json_put_string(o, "op", bn_op_name(f->op));
-    bn_json_put_number(o, "layer", f->layer);
-    bn_json_put_string(o, "found", bn_found_name(f->found));
-    bn_json_put_u64(o, "rows", f->rows);
-    bn_json_put_u64(o, "cols", f->cols);
-    bn_json_put_bool(o, "same_bits", f->same_bits);
+    BN_PUT(o, BN_STRING("op", bn_op_name(f->op)), BN_NUMBER("layer", f->layer),
+           BN_STRING("found", bn_found_name(f->found)), BN_U64("rows", f->rows), BN_U64("cols", f->cols),
+           BN_FLAG("same_bits", f->same_bits));
     if (f->found == BN_FOUND_ABSENT_A || f->found == BN_FOUND_ABSENT_B || f->found == BN_FOUND_SHAPE) return;
-    bn_json_put_number(o, "nrmse", f->nrmse);
-    bn_json_put_number(o, "cosine", f->cosine);
-    bn_json_put_u64(o, "position", f->row);
-    bn_json_put_number(o, "handed", f->handed);
-    bn_json_put_number(o, "error", f->error);
-    bn_json_put_number(o, "allowed", f->allowed);
+    BN_PUT(o, BN_NUMBER("nrmse", f->nrmse), BN_NUMBER("cosine", f->cosine), BN_U64("position", f->row),
+           BN_NUMBER("handed", f->handed), BN_NUMBER("error", f->error), BN_NUMBER("allowed", f->allowed));
 }
 
 static void put_trace(bn_json *reference, const struct bn_xref *ref, bool brief)
@@ -97,16 +84,12 @@ static void put_trace(bn_json *reference, const struct bn_xref *ref, bool brief)
     bn_json_put_string(trace, "status", STATES[traced->state]);
     if (traced->reason[0] != '\0') bn_json_put_string(trace, "reason", traced->reason);
     if (brief) return;
-    bn_json_put_u64(trace, "tokens", ref->n_traced);
-    bn_json_put_u64(trace, "records", b->n_compared);
-    bn_json_put_u64(trace, "values", b->n_values);
-    bn_json_put_u64(trace, "same_bits", b->n_same_bits);
-    bn_json_put_u64(trace, "absent", b->n_absent);
+    BN_PUT(trace, BN_U64("tokens", ref->n_traced), BN_U64("records", b->n_compared),
+           BN_U64("values", b->n_values), BN_U64("same_bits", b->n_same_bits), BN_U64("absent", b->n_absent));
     if (b->first < b->n) {
         bn_json *first = bn_json_put_object(trace, "first");
-        bn_json_put_string(first, "op", bn_op_name(b->list[b->first].op));
-        bn_json_put_number(first, "layer", b->list[b->first].layer);
-        bn_json_put_u64(first, "index", b->first);
+        BN_PUT(first, BN_STRING("op", bn_op_name(b->list[b->first].op)),
+               BN_NUMBER("layer", b->list[b->first].layer), BN_U64("index", b->first));
     }
     bn_json *list = bn_json_put_array(trace, "operations");
     for (size_t i = 0; i < b->n; i++)
@@ -136,29 +119,19 @@ static const char *result_of(const struct bn_xref *ref)
 
 static void put_program(bn_json *o, const struct bn_reference_info *info)
 {
-    bn_json_put_string(o, "name", info->name);
-    bn_json_put_text(o, "version", info->version);
-    bn_json_put_text(o, "commit", info->commit);
-}
-
-/* An object that names the program of a reference. */
-static bn_json *add_program(bn_json *list, const struct bn_xref *ref)
-{
-    bn_json *o = bn_json_add_object(list);
-    bn_json_put_string(o, "reference", ref->given);
-    put_program(o, &ref->info);
-    bn_json_put_text(o, "arch", ref->info.arch);
-    bn_json_put_string(o, "run_as", ref->command);
-    bn_json_put_string(o, "model", ref->model); /* null: the model above, or none */
-    return o;
+    BN_PUT(o, BN_STRING("name", info->name), BN_TEXT("version", info->version),
+           BN_TEXT("commit", info->commit));
 }
 
 void bn_crossval_put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref,
                                bool brief)
 {
-    bn_json *o = add_program(list, ref);
-    bn_json_put_bool(o, "started", ref->started);
-    bn_json_put_string(o, "result", result_of(ref));
+    bn_json *o = bn_json_add_object(list);
+    bn_json_put_string(o, "reference", ref->given);
+    put_program(o, &ref->info);
+    BN_PUT(o, BN_TEXT("arch", ref->info.arch), BN_STRING("run_as", ref->command));
+    bn_json_put_string(o, "model", ref->model); /* null: the model above, or none */
+    BN_PUT(o, BN_FLAG("started", ref->started), BN_STRING("result", result_of(ref)));
     enum bn_rung parted = bn_xref_parted(ref);
     bn_json_put_string(o, "parted_at", parted != BN_RUNG_COUNT ? bn_rung_name(parted) : NULL);
     if (ref->broken) {
@@ -197,10 +170,8 @@ static void put_pair(bn_json *pairs, const struct bn_crossval *x, struct engines
         bn_metrics_add(&sum, &m, r, x->n_vocab);
     }
     e->agree[i][j] = bn_thresholds_hold(&x->thresholds, BN_RUNG_POSITIONS, &sum);
-    bn_json_put_string(pair, "a", e->names[j]);
-    bn_json_put_string(pair, "b", e->names[i]);
-    bn_json_put_number(pair, "nrmse_mean", bn_metrics_mean(&sum, BN_METRIC_NRMSE));
-    bn_json_put_bool(pair, "agree", e->agree[i][j]);
+    BN_PUT(pair, BN_STRING("a", e->names[j]), BN_STRING("b", e->names[i]),
+           BN_NUMBER("nrmse_mean", bn_metrics_mean(&sum, BN_METRIC_NRMSE)), BN_FLAG("agree", e->agree[i][j]));
 }
 
 /* The odd one out agrees with no other, while all others agree with each other. */
@@ -245,8 +216,7 @@ static void put_parity(const struct bn_crossval *x, bn_json *object)
         const struct bn_xref *ref = &x->refs[i];
         bn_json *o = bn_json_add_object(list);
         put_program(o, &ref->info);
-        bn_json_put_string(o, "result", result_of(ref));
-        bn_json_put_u64(o, "compared", bn_xref_compared(ref));
+        BN_PUT(o, BN_STRING("result", result_of(ref)), BN_U64("compared", bn_xref_compared(ref)));
         bn_json *rungs = bn_json_put_object(o, "rungs");
         for (unsigned r = 0; r < BN_RUNG_COUNT; r++)
             if (ref->rungs[r].state != BN_X_NONE)
@@ -254,11 +224,9 @@ static void put_parity(const struct bn_crossval *x, bn_json *object)
         compared += bn_xref_compared(ref);
     }
     bn_json_put_string(parity, "status", code == BN_EXIT_OK ? "ok" : compared > 0 ? "diverged" : "no_data");
-    bn_json_put_u64(parity, "compared", compared);
-    bn_json_put_u64(parity, "tokens", x->n_prompt);
-    bn_json_put_string(parity, "prompt_ids_sha256", x->prompt_sha);
-    bn_json_put_string(parity, "model_sha256", x->model_sha);
-    bn_json_put_string(parity, "thresholds_sha256", x->thresholds_sha);
+    BN_PUT(parity, BN_U64("compared", compared), BN_U64("tokens", x->n_prompt),
+           BN_STRING("prompt_ids_sha256", x->prompt_sha), BN_STRING("model_sha256", x->model_sha),
+           BN_STRING("thresholds_sha256", x->thresholds_sha));
 }
 
 /* ---- provenance ---- */
@@ -270,18 +238,13 @@ bn_json *bn_crossval_document(const struct bn_crossval *x)
     const bn_hparams *hp = bn_model_hparams(x->model);
     bn_clock_format(bn_clock_utc(), stamp);
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_CROSSVAL_SCHEMA);
-    bn_json_put_string(doc, "command", x->args->command->name);
-    bn_json_put_string(doc, "created", stamp);
+    BN_PUT(doc, BN_STRING("schema", BN_CROSSVAL_SCHEMA), BN_STRING("command", x->args->command->name),
+           BN_STRING("created", stamp));
     bn_json *model = bn_json_put_object(doc, "model");
-    bn_json_put_string(model, "name", bn_cli_model_name(x->args));
-    bn_json_put_string(model, "sha256", x->model_sha);
-    bn_json_put_string(model, "arch", hp->arch);
-    bn_json_put_u64(model, "layers", hp->n_layer);
-    bn_json_put_u64(model, "vocabulary", hp->n_vocab);
+    BN_PUT(model, BN_STRING("name", bn_cli_model_name(x->args)), BN_STRING("sha256", x->model_sha),
+           BN_STRING("arch", hp->arch), BN_U64("layers", hp->n_layer), BN_U64("vocabulary", hp->n_vocab));
     bn_json *settings = bn_json_put_object(doc, "settings");
-    bn_json_put_string(settings, "isa", bn_isa_name());
-    bn_json_put_u64(settings, "threads", x->n_threads);
+    BN_PUT(settings, BN_STRING("isa", bn_isa_name()), BN_U64("threads", x->n_threads));
     if (!x->args->json) return doc; /* people see results */
     bn_machine_read(&machine);
     bn_cli_put_provenance(doc, &machine);

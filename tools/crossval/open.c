@@ -119,7 +119,7 @@ bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn
 {
     BN_TRY(bn_crossval_open_model(x, args, err));
     const struct bn_id_list *given = &x->options->tokens;
-    if (given->n > 0 && (args->prompt != NULL || args->file != NULL))
+    if (given->n > 0 && (args->prompt != NULL || args->file != NULL || args->n_operands > 0))
         return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
     if (given->n == 0) BN_TRY(bn_cli_text(args, given, &x->text, err));
     return bn_crossval_set_prompt(x, given->n > 0 ? given->list : NULL, given->n, err);

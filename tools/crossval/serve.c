@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/default_model.h"
 #include "tools/crossval/crossval.h"
 
@@ -48,9 +49,8 @@ static bn_status hello(struct server *s, const bn_json *request, bn_error *err)
 {
     (void)request;
     (void)err;
-    bn_json_put_string(s->answer, "protocol", BN_REFERENCE_PROTOCOL);
-    bn_json_put_string(s->answer, "name", "bn");
-    bn_json_put_string(s->answer, "version", bn_version());
+    BN_PUT(s->answer, BN_STRING("protocol", BN_REFERENCE_PROTOCOL), BN_STRING("name", "bn"),
+           BN_STRING("version", bn_version()));
     static const char *const CAN[] = {"tokenize", "logits", "trace", "bench"};
     bn_json_put_texts(s->answer, "capabilities", CAN, BN_ARRAY_LEN(CAN));
     bn_json_put_string(bn_json_put_object(s->answer, "details"), "isa", bn_isa_name());
@@ -78,9 +78,8 @@ static bn_status open_model(struct server *s, const bn_json *request, bn_error *
     BN_TRY(bn_session_open(&s->session, s->model, &options, err));
     const bn_hparams *hp = bn_model_hparams(s->model);
     s->n_vocab = hp->n_vocab;
-    bn_json_put_u64(s->answer, "n_vocab", hp->n_vocab);
-    bn_json_put_u64(s->answer, "n_ctx", bn_session_n_ctx(s->session));
-    bn_json_put_string(s->answer, "arch", hp->arch);
+    BN_PUT(s->answer, BN_U64("n_vocab", hp->n_vocab), BN_U64("n_ctx", bn_session_n_ctx(s->session)),
+           BN_STRING("arch", hp->arch));
     return BN_OK;
 }
 
@@ -123,8 +122,7 @@ static bn_status logits(struct server *s, const bn_json *request, bn_error *err)
     bn_status status = read_tokens(s, request, &ids, &n, err);
     if (status == BN_OK) status = evaluate(s, ids, n, last, err);
     bn_free(ids);
-    bn_json_put_u64(s->answer, "rows", last ? 1 : n);
-    bn_json_put_u64(s->answer, "cols", s->n_vocab);
+    BN_PUT(s->answer, BN_U64("rows", last ? 1 : n), BN_U64("cols", s->n_vocab));
     return status;
 }
 
@@ -138,10 +136,8 @@ static void list_records(struct server *s, const bn_json *names)
         if (bn_json_kind(names) == BN_JSON_ARRAY && !bn_json_has_text(names, bn_op_name(r->op))) r->rows = 0;
         if (r->rows == 0) continue;
         bn_json *record = bn_json_add_object(list);
-        bn_json_put_string(record, "op", bn_op_name(r->op));
-        bn_json_put_number(record, "layer", r->layer);
-        bn_json_put_u64(record, "rows", r->rows);
-        bn_json_put_u64(record, "cols", r->cols);
+        BN_PUT(record, BN_STRING("op", bn_op_name(r->op)), BN_NUMBER("layer", r->layer),
+               BN_U64("rows", r->rows), BN_U64("cols", r->cols));
         s->n_floats += r->rows * r->cols;
     }
 }
@@ -176,8 +172,7 @@ static bn_status bench(struct server *s, const bn_json *request, bn_error *err)
     uint64_t t1 = bn_clock_ns();
     for (uint64_t i = 0; i < decode && status == BN_OK; i++)
         status = bn_session_eval(s->session, ids, 1, BN_LOGITS_LAST, s->floats, err);
-    bn_json_put_u64(s->answer, "prompt_ns", t1 - t0);
-    bn_json_put_u64(s->answer, "decode_ns", bn_clock_ns() - t1);
+    BN_PUT(s->answer, BN_U64("prompt_ns", t1 - t0), BN_U64("decode_ns", bn_clock_ns() - t1));
     bn_free(ids);
     return status;
 }
@@ -244,11 +239,9 @@ static bn_status answer(struct server *s, const char *text, size_t n, bool *clos
             s->answer = bn_json_new_object();
             char error[sizeof why.where + sizeof why.msg + 2];
             snprintf(error, sizeof error, "%s%s%s", why.where, why.where[0] != '\0' ? ": " : "", why.msg);
-            bn_json_put_string(s->answer, "error", error);
-            bn_json_put_string(s->answer, "kind", kind_of(done));
+            BN_PUT(s->answer, BN_STRING("error", error), BN_STRING("kind", kind_of(done)));
         }
-        bn_json_put_u64(s->answer, "id", id);
-        bn_json_put_bool(s->answer, "ok", done == BN_OK);
+        BN_PUT(s->answer, BN_U64("id", id), BN_FLAG("ok", done == BN_OK));
         status = write_answer(s, done == BN_OK, err);
         *closed = strcmp(op, "close") == 0;
     }

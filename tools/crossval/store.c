@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
 #include "lab/report/table.h"

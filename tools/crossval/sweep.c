@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/text.h"
 #include "tools/crossval/crossval.h"
 
@@ -139,8 +140,7 @@ static bn_status put_result(struct sweep *s, enum expected expected, size_t at, 
     bn_json *o = bn_json_add_object(s->results);
     bn_json_put_string(o, "name", s->name);
     if (x->sampled) bn_json_put_u64(o, "seed", x->seed);
-    bn_json_put_u64(o, "tokens", x->n_prompt);
-    bn_json_put_string(o, "prompt_ids_sha256", x->prompt_sha);
+    BN_PUT(o, BN_U64("tokens", x->n_prompt), BN_STRING("prompt_ids_sha256", x->prompt_sha));
     bn_json_put_ids(o, "decoded", x->ids + x->n_prompt, x->n_ids - x->n_prompt);
     bn_json_put_string(o, "expected", EXPECTED_NAMES[expected]);
     if (expected == EXPECT_DIFFERS) bn_json_put_u64(o, "differs_at", at);
@@ -212,8 +212,7 @@ static bn_status end_references(struct sweep *s, bn_json *doc, bn_error *err)
         if (!ref->broken) continue;
         if (ref->failure.code == BN_ERR_NOMEM) return bn_nomem(err); /* ours: nothing was found out */
         bn_json *o = bn_json_add_object(list);
-        bn_json_put_string(o, "reference", ref->given);
-        bn_json_put_text(o, "reason", ref->failure.msg);
+        BN_PUT(o, BN_STRING("reference", ref->given), BN_TEXT("reason", ref->failure.msg));
         s->badly_ended = true;
         if (!s->x.args->json) printf("FAIL  %s failed at its end: %s\n", ref->given, ref->failure.msg);
     }
@@ -241,9 +240,8 @@ static bn_status finish(struct sweep *s, struct bn_args *args, bn_json *doc, bn_
     BN_TRY(end_references(s, doc, err));
     args->exit_code = s->n > 0 && s->n_good == s->n && !s->badly_ended ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
     if (args->json) {
-        bn_json_put_u64(doc, "runs", s->n);
-        bn_json_put_u64(doc, "passed", s->n_good);
-        bn_json_put_u64(doc, "exit_code", (uint64_t)args->exit_code);
+        BN_PUT(doc, BN_U64("runs", s->n), BN_U64("passed", s->n_good),
+               BN_U64("exit_code", (uint64_t)args->exit_code));
         BN_TRY(bn_cli_print_json(doc, err));
     } else if (s->n == 0) {
         puts("NOTHING was compared: the file has no prompts");

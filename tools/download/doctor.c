@@ -13,11 +13,12 @@
 #include "hub/cache/cache.h"
 #include "lab/host/machine.h"
 #include "tools/cli/program/doctor.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_doctor_options[] = {
     BN_OPTION("to", "check DIR instead of the cache", .letter = 'o', .arg = "DIR",
-              BN_TO_TEXT(struct bn_download_options, to)),
+              BN_TO_PATH(struct bn_download_options, to, BOTH)),
     BN_OPTION("offline", "check without the network (like HF_HUB_OFFLINE=1)",
               BN_TO_BOOL(struct bn_download_options, offline)),
     BN_OPTION_REQUIRE,
@@ -55,10 +56,10 @@ static void check_space(struct job *j, const char *folder, uint64_t wanted)
         bn_doctor_put(&j->rows, BN_DOCTOR_NOTE, "space", NULL, "%s: the free space cannot be read", there);
         return;
     }
-    bn_units_text(size, (double)wanted, "B");
+    bn_units_text(size, (double)wanted, "bytes");
     bn_doctor_put(&j->rows, left >= wanted ? BN_DOCTOR_OK : BN_DOCTOR_FAIL, "space",
                   "bn-download clean, or another disk: HF_HUB_CACHE or --to", "%s free%s%s",
-                  bn_units_text(room, (double)left, "B"), wanted > 0 ? "; the model needs " : "",
+                  bn_units_text(room, (double)left, "bytes"), wanted > 0 ? "; the model needs " : "",
                   wanted > 0 ? size : "");
 }
 
@@ -190,7 +191,7 @@ static bn_status check_model(struct job *j, const char *reference, uint64_t *wan
     if (!f->from_cache) *wanted = f->size;
     bn_doctor_put(&j->rows, BN_DOCTOR_OK, "model", NULL, "%s: %s; %s; sha256 %s", reference,
                   f->from_cache ? "already here" : "can be downloaded",
-                  f->size > 0 ? bn_units_text(size, (double)f->size, "B") : "size not known",
+                  f->size > 0 ? bn_units_text(size, (double)f->size, "bytes") : "size not known",
                   f->sha256_source != NULL ? f->sha256_source : "not known before the download");
     return BN_OK;
 }
@@ -204,6 +205,10 @@ static bn_status check_all(struct job *j, const struct bn_args *args, bn_error *
     char state[BN_HUB_PATH_MAX];
     uint64_t wanted = 0;
     bn_error why = {0};
+    char sandbox[64];
+    bool closed = bn_sandbox_describe(sandbox);
+    bn_doctor_put(&j->rows, BN_DOCTOR_IF(closed), "sandbox", NULL, "%s",
+                  closed ? sandbox : "none: no Landlock, no seccomp, or --no-sandbox");
     bn_status status = bn_hub_cache_root(j->root, &why);
     if (status != BN_OK)
         bn_doctor_put(&j->rows, cache, "cache", why.hint, "%s", why.msg);

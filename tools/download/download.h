@@ -31,6 +31,8 @@ extern const struct bn_option bn_download_clean_options[];
 extern const struct bn_option bn_download_lock_options[];
 extern const struct bn_option bn_download_doctor_options[];
 extern const struct bn_option bn_download_tokenizer_options[];
+struct bn_sandbox_rules;
+void bn_download_allow(struct bn_sandbox_rules *rules, const struct bn_args *args);
 bn_status bn_download_get(struct bn_args *args, bn_error *err);
 bn_status bn_download_list(struct bn_args *args, bn_error *err);
 bn_status bn_download_path(struct bn_args *args, bn_error *err);

@@ -4,9 +4,12 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "hub/cache/cache.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_network_options[] = {
@@ -29,11 +32,11 @@ const struct bn_option bn_download_network_options[] = {
 
 const struct bn_option bn_download_get_options[] = {
     BN_OPTION("to", "download to a plain file in DIR, not to the cache", .letter = 'o', .arg = "DIR",
-              BN_TO_TEXT(struct bn_download_options, to)),
+              BN_TO_PATH(struct bn_download_options, to, BOTH)),
     BN_OPTION("sha256", "required SHA-256 of the file", .arg = "HEX",
               BN_TO_TEXT(struct bn_download_options, sha256)),
     BN_OPTION("lock", "download exactly the files of a lock file", .arg = "FILE",
-              BN_TO_TEXT(struct bn_download_options, lock)),
+              BN_TO_PATH(struct bn_download_options, lock, READ)),
     BN_OPTION("force", "download even if the file is here", BN_TO_BOOL(struct bn_download_options, force)),
     BN_OPTION("no-wait", "fail if another process downloads the same file", .rare = true,
               BN_TO_BOOL(struct bn_download_options, no_wait)),
@@ -54,6 +57,28 @@ bn_status bn_download_settings(struct bn_hub_fetch *fetch, const struct bn_args 
     fetch->mirrors = o->mirrors.list;
     fetch->n_mirrors = o->mirrors.n;
     return BN_OK;
+}
+
+/* Without --to, files of URLs go to the working folder, and a lock file may name some. */
+void bn_download_allow(struct bn_sandbox_rules *rules, const struct bn_args *args)
+{
+    const struct bn_download_options *o = args->fields;
+    char path[BN_HUB_PATH_MAX], inside[BN_HUB_PATH_MAX + 1];
+    bool here = o->lock != NULL;
+    for (size_t i = 0; i < args->n_operands; i++)
+        here = here || strstr(args->operands[i], "://") != NULL;
+    if (here && o->to == NULL) bn_sandbox_allow(rules, BN_PATH_BOTH, ".");
+    if (bn_hub_token_path(path)) bn_sandbox_allow(rules, BN_PATH_READ, path);
+    bool makes = args->command->run == bn_download_get || args->command->run == bn_download_tokenizer;
+    if (bn_hub_cache_root(path, NULL) == BN_OK && (access(path, F_OK) == 0 || (makes && !o->dry_run))) {
+        snprintf(inside, sizeof inside, "%s/", path);
+        (void)!bn_file_make_folders(inside, NULL);
+        bn_sandbox_allow(rules, BN_PATH_BOTH, path);
+    }
+    if (args->command->run != bn_download_doctor)
+        bn_sandbox_allow_state(rules);
+    else if (bn_hub_state_path(path, "")) /* it makes nothing */
+        bn_sandbox_allow(rules, BN_PATH_READ, path);
 }
 
 /* ---- results ---- */
@@ -94,7 +119,7 @@ static void print_plan(const struct bn_hub_fetch *f)
     printf("%s\n", f->path);
     printf("  from    %s\n", f->from_cache ? "already downloaded" : f->url);
     if (f->commit[0] != '\0') printf("  commit  %s\n", f->commit);
-    printf("  size    %s\n", f->size > 0 ? bn_units_text(size, (double)f->size, "B") : "not known");
+    printf("  size    %s\n", f->size > 0 ? bn_units_text(size, (double)f->size, "bytes") : "not known");
     if (f->sha256_source != NULL)
         printf("  sha256  %s (%s)\n", f->sha256_wanted, f->sha256_source);
     else
@@ -129,7 +154,7 @@ static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint6
     print_versions(f);
     if (f->transfer.fetched > 0 && ns > 0)
         bn_report_note(1, "%s in %.1f s, %s; sha256 %s (%s)",
-                       bn_units_text(size, (double)f->transfer.fetched, "B"), (double)ns * 1e-9,
+                       bn_units_text(size, (double)f->transfer.fetched, "bytes"), (double)ns * 1e-9,
                        bn_units_text(rate, (double)f->transfer.fetched * 1e9 / (double)ns, "bytes/s"),
                        f->transfer.digest,
                        f->sha256_source != NULL ? f->sha256_source : "not compared: no digest is known");

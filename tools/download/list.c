@@ -45,7 +45,7 @@ static void put_cell(struct bn_table *table, const struct column *c, const bn_js
     const char *text = bn_json_text_of(row, c->member);
     double number = 0;
     if (c->form == BYTES && bn_json_number(bn_json_get(row, c->member), &number))
-        bn_table_value(table, number, "B");
+        bn_table_value(table, number, "bytes");
     else if (c->form == BYTES)
         bn_table_text(table, "-");
     else if (c->form == SHORT)
@@ -226,7 +226,7 @@ static bn_status print_cache(struct cache *c, const char *what, bn_error *err)
     bn_json_put_u64(c->doc, "bytes", c->bytes);
     BN_TRY(print(c->args, c->doc, CACHE, err));
     if (!c->args->json)
-        printf("%s %s %s\n", bn_units_text(size, (double)c->bytes, "B"), what,
+        printf("%s %s %s\n", bn_units_text(size, (double)c->bytes, "bytes"), what,
                bn_escape(shown, sizeof shown, c->root, strlen(c->root)));
     return BN_OK;
 }

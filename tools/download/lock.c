@@ -14,7 +14,7 @@
 
 const struct bn_option bn_download_lock_options[] = {
     BN_OPTION("output", "write to FILE [standard output]", .letter = 'o', .arg = "FILE",
-              BN_TO_TEXT(struct bn_download_options, output)),
+              BN_TO_PATH(struct bn_download_options, output, WRITE)),
     {0},
 };
 

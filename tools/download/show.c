@@ -76,8 +76,8 @@ void bn_download_bar(char *out, size_t room, size_t columns, const char *name, u
     char tails[5][240];
     double share = size == 0 ? -1 : have < size ? (double)have / (double)size : 1;
     bn_escape(shown, sizeof shown, name, strlen(name));
-    bn_units_text(done, (double)have, "B");
-    bn_units_text(total, (double)size, "B");
+    bn_units_text(done, (double)have, "bytes");
+    bn_units_text(total, (double)size, "bytes");
     bn_units_text(rate, fmax(bytes_per_s, 0), "bytes/s");
     if (eta_s != UINT64_MAX) snprintf(left, sizeof left, "  %s", bn_progress_time(time, eta_s));
     if (size > 0) {
@@ -110,10 +110,11 @@ void bn_download_line(char *out, size_t room, const char *name, uint64_t have, u
     char done[BN_UNITS_ROOM], total[BN_UNITS_ROOM], rate[BN_UNITS_ROOM];
     char shown[1200], time[BN_PROGRESS_TIME_ROOM];
     int n = snprintf(out, room, "%s: %s", bn_escape(shown, sizeof shown, name, strlen(name)),
-                     bn_units_text(done, (double)have, "B"));
+                     bn_units_text(done, (double)have, "bytes"));
     if (size > 0 && n > 0 && (size_t)n < room)
-        n += snprintf(out + n, room - (size_t)n, " of %s (%u %%)", bn_units_text(total, (double)size, "B"),
-                      (unsigned)(100 * (have < size ? (double)have / (double)size : 1)));
+        n +=
+            snprintf(out + n, room - (size_t)n, " of %s (%u %%)", bn_units_text(total, (double)size, "bytes"),
+                     (unsigned)(100 * (have < size ? (double)have / (double)size : 1)));
     if (bytes_per_s >= 1 && n > 0 && (size_t)n < room)
         n += snprintf(out + n, room - (size_t)n, ", %s", bn_units_text(rate, bytes_per_s, "bytes/s"));
     if (size > 0 && eta_s != UINT64_MAX && n > 0 && (size_t)n < room)
@@ -181,7 +182,7 @@ static void note(struct bn_download_show *s, const struct bn_transfer_event *e)
     bn_download_show_end(s);
     if (e->phase == BN_TRANSFER_RESUME)
         bn_report_note(0, "resuming: %s already downloaded and verified",
-                       bn_units_text(have, (double)e->have, "B"));
+                       bn_units_text(have, (double)e->have, "bytes"));
     else if (e->phase == BN_TRANSFER_RETRY)
         bn_report_note(0, "%s; attempt %u in %.1f s", e->message, e->attempt + 1, (double)e->wait_ms / 1e3);
     else

@@ -99,13 +99,6 @@ static bn_status vocabulary_read(struct vocabulary *v, const char *path, bn_erro
     return status;
 }
 
-static void vocabulary_release(struct vocabulary *v)
-{
-    bn_hub_vocab_release(&v->tokens);
-    bn_json_free(v->settings);
-    *v = (struct vocabulary){0};
-}
-
 /* ---- comparing ---- */
 
 struct model {
@@ -233,9 +226,9 @@ static const char *const FILES[] = {"tokenizer.json", "tokenizer_config.json", "
 
 const struct bn_option bn_download_tokenizer_options[] = {
     BN_OPTION("to", "download to plain files in DIR, not to the cache", .letter = 'o', .arg = "DIR",
-              BN_TO_TEXT(struct bn_download_options, to)),
+              BN_TO_PATH(struct bn_download_options, to, BOTH)),
     BN_OPTION("check", "compare the vocabulary with that of a GGUF model", .arg = "MODEL",
-              BN_TO_TEXT(struct bn_download_options, check)),
+              BN_TO_PATH(struct bn_download_options, check, MODEL)),
     {0},
 };
 
@@ -385,7 +378,8 @@ bn_status bn_download_tokenizer(struct bn_args *args, bn_error *err)
     t->doc = bn_download_document("files", &t->files);
     bn_status status = t->doc != NULL ? run(t, &fits, err) : bn_nomem(err);
     if (status == BN_OK && !fits) args->exit_code = BN_EXIT_NEGATIVE;
-    vocabulary_release(&t->vocabulary);
+    bn_hub_vocab_release(&t->vocabulary.tokens);
+    bn_json_free(t->vocabulary.settings);
     bn_json_free(t->doc);
     bn_free(t);
     if (bn_cli_interrupted() == 0 || status == BN_OK) return status;

@@ -15,7 +15,7 @@
 
 const struct bn_option bn_download_verify_options[] = {
     BN_OPTION("lock", "also compare with the digests of a lock file", .arg = "FILE",
-              BN_TO_TEXT(struct bn_download_options, lock)),
+              BN_TO_PATH(struct bn_download_options, lock, READ)),
     BN_OPTION("sha256", "required SHA-256 of the file", .arg = "HEX",
               BN_TO_TEXT(struct bn_download_options, sha256)),
     {0},

@@ -160,11 +160,3 @@ bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks
                            written == BN_STACKS_TEXT ? "the table" : bn_stacks_format_name(written)),
                    err, "use render, fold or text --tree");
 }
-
-bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document, bn_error *err)
-{
-    BN_TRY(bn_json_write(document, false, out, err));
-    bn_buf_putc(out, '\n');
-    bn_report_json_began();
-    return BN_OK;
-}

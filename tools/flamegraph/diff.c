@@ -9,10 +9,7 @@
 #include <string.h>
 
 #include "lab/report/units.h"
-#include "lab/stacks/svg.h"
 #include "tools/flamegraph/flamegraph.h"
-
-#define MAX_BYTES (512u << 20)
 
 const struct bn_option bn_flamegraph_diff_options[] = {
     BN_OPTION("vs", "separates the files: before on the left, after on the right",
@@ -34,6 +31,14 @@ const struct bn_option bn_flamegraph_diff_options[] = {
     {0},
 };
 
+/* A function of the list. */
+struct row {
+    double size, share;
+    const struct bn_frame *frame;
+    uint32_t number;
+    bool significant;
+};
+
 struct comparison {
     const struct bn_args *args;
     const struct bn_flamegraph_options *o;
@@ -44,7 +49,7 @@ struct comparison {
     struct bn_stacks_diff diff;
     bool by_total;     /* order, --min and the gate look at totals, not at selves */
     double fail_above; /* a gate: most that a function may significantly gain, in shares; NaN: none */
-    uint32_t *rows;    /* frames, those that changed first, then by the size of the difference */
+    struct row *rows;  /* those that changed first, then by the size of the difference */
     size_t n_rows;
     /* Of all functions, shown or not. */
     size_t n_judged;       /* in which a gain that is possible would have been found */
@@ -166,10 +171,10 @@ static bn_status read_side(struct comparison *r, bn_stacks **out, size_t from, s
 static bn_status read_sides(struct comparison *r, bn_error *err)
 {
     const struct bn_args *args = r->args;
-    size_t at = r->o->diff.vs, n_inputs = 0;
+    size_t at = bn_args_given(args, &r->o->diff.vs) ? r->o->diff.vs : args->n_operands == 2, n_inputs = 0;
     if (at == 0 || at == args->n_operands)
         return bn_hint(bn_fail(err, BN_ERR_ARG, "two sides are required"), err,
-                       "bn-flamegraph diff BEFORE... --vs AFTER... [options]");
+                       "bn-flamegraph diff BEFORE AFTER, or of several files BEFORE... --vs AFTER...");
     for (size_t i = 0; i < args->n_operands; i++)
         n_inputs += strcmp(args->operands[i], "-") == 0;
     if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read only once");
@@ -204,13 +209,6 @@ static const char *state_of(const struct comparison *r, uint32_t frame)
 }
 
 /* ---- rows ---- */
-
-struct row {
-    double size, share;
-    const struct bn_frame *frame;
-    uint32_t number;
-    bool significant;
-};
 
 static int by_size(const void *a, const void *b)
 {
@@ -256,24 +254,20 @@ static void judge_gate(struct comparison *r)
 static bn_status choose_rows(struct comparison *r, bn_error *err)
 {
     size_t n = r->diff.tree->n_frames;
-    struct row *rows = bn_alloc(n, sizeof *rows);
     r->finds = r->misses = (double)NAN;
     r->rows = bn_alloc(n, sizeof *r->rows);
-    bn_status status = rows != NULL && r->rows != NULL ? BN_OK : bn_nomem(err);
+    bn_status status = r->rows != NULL ? BN_OK : bn_nomem(err);
     for (uint32_t i = 0; status == BN_OK && i < n; i++) {
         const struct bn_diff_value *v = value_of(r, r->by_total, i);
         bool changed = v->significant || value_of(r, !r->by_total, i)->significant;
         count(r, i);
         if (!changed && fmax(v->before, v->after) < r->o->min / 100) continue;
-        rows[r->n_rows++] = (struct row){fabs(v->after - v->before), fmax(v->before, v->after),
-                                         &r->diff.tree->frames[i], i, changed};
+        r->rows[r->n_rows++] = (struct row){fabs(v->after - v->before), fmax(v->before, v->after),
+                                            &r->diff.tree->frames[i], i, changed};
         r->finds = fmin(r->finds, detectable(r, v)); /* of NaN and a number the number */
         r->misses = fmax(r->misses, detectable(r, v));
     }
-    if (status == BN_OK) qsort(rows, r->n_rows, sizeof *rows, by_size);
-    for (size_t i = 0; i < r->n_rows; i++)
-        r->rows[i] = rows[i].number;
-    bn_free(rows);
+    if (status == BN_OK) qsort(r->rows, r->n_rows, sizeof *r->rows, by_size);
     if (status == BN_OK) judge_gate(r);
     return status;
 }
@@ -367,16 +361,16 @@ static void put_text(struct bn_buf *out, const struct comparison *r, bool colour
     put_whole(out, r);
     bn_buf_puts(out, "\n");
     for (size_t i = 0; i < r->n_rows && i < 3; i++) {
-        const struct bn_diff_value *v = value_of(r, r->by_total, r->rows[i]);
+        const struct bn_diff_value *v = value_of(r, r->by_total, r->rows[i].number);
         bn_buf_printf(out, "%-8s %+.2f%s %s\n", i == 0 ? "top 3" : "", 100 * (v->after - v->before),
-                      v->significant ? "*" : "", name_of(r, r->rows[i]));
+                      v->significant ? "*" : "", name_of(r, r->rows[i].number));
     }
     bn_buf_printf(out, "judged   %s\n\n%s, %s\n", d->method, r->by_total ? "total" : "self",
                   d->same_work ? unit_of(r) : "% of the time");
     bn_buf_printf(out, "%8s %8s %8s  %16s %7s        function\n", "before", "after", "change", "interval",
                   "MDE");
     for (size_t i = 0; i < n; i++)
-        put_row(out, r, r->rows[i], colour);
+        put_row(out, r, r->rows[i].number, colour);
     if (n < r->n_rows) bn_buf_printf(out, "and %zu more (--top %zu shows all)\n", r->n_rows - n, r->n_rows);
     bn_buf_printf(out,
                   "\nchange   after - before, in points of %s\n"
@@ -429,7 +423,7 @@ static bn_status draw(struct bn_buf *out, const struct comparison *r, const char
 
 static bn_status write_result(const struct comparison *r, enum bn_stacks_format format, bn_error *err)
 {
-    struct bn_buf out = {.max = MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
+    struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
     const char *path = r->o->output;
     bool to_file = path != NULL && strcmp(path, "-") != 0;
     put_verdict(&verdict, r);

@@ -86,17 +86,15 @@ BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enu
  * outermost caller, which has none. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
                                                     bn_error *err);
-/* A document as the result. */
-BN_MUST_CHECK bn_status bn_flamegraph_put_document(struct bn_buf *out, const bn_json *document,
-                                                   bn_error *err);
 
 /* ---- tables and pictures ---- */
 
 /* --title, --width, --palette, ...: how a picture looks. */
 extern const struct bn_option bn_flamegraph_picture_options[];
-/* The picture of a view. A title that the options lack comes from about. */
-BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks,
-                                           struct bn_svg_options options, bn_error *err);
+/* Stacks in a format or, of a view, the picture. A title that the options lack comes from about. */
+BN_MUST_CHECK bn_status bn_flamegraph_write(struct bn_buf *out, enum bn_stacks_format format,
+                                            const bn_stacks *stacks, struct bn_svg_options options,
+                                            bn_error *err);
 /* What was recorded, in one line: model, prompt and tokens, or the command of a program. */
 void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about);
 /* The table of functions or the tree of a view, as text, or, when document is not NULL, there: bn.hotspots/1. */
@@ -137,10 +135,8 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_model(bn_stacks **out, const struct
 extern const struct bn_option bn_flamegraph_text_options[], bn_flamegraph_export_options[],
     bn_flamegraph_diff_options[], bn_flamegraph_bricks_options[];
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_convert(struct bn_args *args, bn_error *err); /* render, fold, export */
 bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
 extern const struct bn_option bn_flamegraph_doctor_options[];

@@ -268,15 +268,13 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
 static bn_status write_one(struct bn_buf *out, enum bn_stacks_format format, const bn_stacks *stacks,
                            const struct bn_args *args, bn_error *err)
 {
+    const struct bn_flamegraph_options *o = args->fields;
     bn_stacks *view = NULL;
     BN_TRY(bn_flamegraph_view(&view, stacks, args, format == BN_STACKS_SVG, err));
     bn_status status =
-        format == BN_STACKS_SVG
-            ? bn_flamegraph_draw(out, view, ((const struct bn_flamegraph_options *)args->fields)->picture,
-                                 err)
-        : format == BN_STACKS_TEXT
+        format == BN_STACKS_TEXT
             ? bn_flamegraph_list(out, NULL, view, &(struct bn_flamegraph_options){.top = TOP}, err)
-            : bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, format, out, err);
+            : bn_flamegraph_write(out, format, format == BN_STACKS_DOCUMENT ? stacks : view, o->picture, err);
     bn_stacks_close(view);
     return status;
 }

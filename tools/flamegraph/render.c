@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "lab/report/units.h"
-#include "lab/stacks/svg.h"
 #include "tools/flamegraph/flamegraph.h"
 
-#define MAX_BYTES (512u << 20)
 #define MAX_TITLE 65536u
 
 const struct bn_option bn_flamegraph_picture_options[] = {
@@ -39,24 +37,20 @@ static void put_prompt(struct bn_buf *out, const char *prompt)
     bn_buf_puts(out, "...");
 }
 
-static void put_words(struct bn_buf *out, const bn_json *list)
-{
-    const char *word;
-    for (const bn_json *w = bn_json_first(list); w != NULL; w = bn_json_next(w))
-        if (bn_json_string(w, &word)) bn_buf_printf(out, out->len > 0 ? " %s" : "%s", word);
-}
-
 void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about)
 {
     const bn_json *work = bn_json_get(about, "workload");
+    const char *word;
     if (work != NULL) {
         const char *model = bn_json_text_of(about, "model.name"), *slash = strrchr(model, '/');
         bn_buf_printf(out, "%s: \"", slash != NULL ? slash + 1 : model);
         put_prompt(out, bn_json_text_of(work, "prompt"));
         bn_buf_puts(out, "\" and ");
         bn_units_count(out, (uint64_t)bn_json_count_of(work, "n_predict"), "token");
-    } else
-        put_words(out, bn_json_get(about, "command"));
+    }
+    const bn_json *command = work == NULL ? bn_json_get(about, "command") : NULL;
+    for (const bn_json *w = bn_json_first(command); w != NULL; w = bn_json_next(w))
+        if (bn_json_string(w, &word)) bn_buf_printf(out, out->len > 0 ? " %s" : "%s", word);
     if (out->len == 0) bn_buf_puts(out, "Flame graph");
 }
 
@@ -80,10 +74,11 @@ static void put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
     if (others[0] != '\0') bn_buf_printf(out, "; busy machine: %s", others);
 }
 
-bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, struct bn_svg_options options,
-                             bn_error *err)
+bn_status bn_flamegraph_write(struct bn_buf *out, enum bn_stacks_format format, const bn_stacks *stacks,
+                              struct bn_svg_options options, bn_error *err)
 {
     struct bn_buf title = {.max = MAX_TITLE}, subtitle = {.max = MAX_TITLE};
+    if (format != BN_STACKS_SVG) return bn_stacks_write(stacks, format, out, err);
     bn_flamegraph_put_title(&title, stacks->about);
     if (options.title != NULL) bn_buf_printf(&subtitle, "%s; ", title.data); /* the work is always named */
     put_subtitle(&subtitle, stacks);
@@ -95,21 +90,7 @@ bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, struct
     return status;
 }
 
-bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err)
-{
-    const struct bn_flamegraph_options *o = args->fields;
-    bn_stacks *stacks = NULL;
-    struct bn_buf svg = {.max = MAX_BYTES};
-    BN_TRY(bn_flamegraph_check_name(args, BN_STACKS_SVG, err));
-    BN_TRY(bn_flamegraph_open(&stacks, args, true, err));
-    bn_status status = bn_flamegraph_draw(&svg, stacks, o->picture, err);
-    if (status == BN_OK) status = bn_cli_write(o->output, &svg, err);
-    bn_buf_release(&svg);
-    bn_stacks_close(stacks);
-    return status;
-}
-
-/* ---- export and fold: the formats of other programs ---- */
+/* ---- the commands ---- */
 
 const struct bn_option bn_flamegraph_export_options[] = {
     BN_OPTION("format", "output format [from FILE's name, or speedscope]", .letter = 'f',
@@ -118,42 +99,37 @@ const struct bn_option bn_flamegraph_export_options[] = {
     {0},
 };
 
-static bn_status write_as(enum bn_stacks_format format, const struct bn_args *args, bn_error *err)
+/* The format that export was asked for. */
+static bn_status choose_format(enum bn_stacks_format *format, const struct bn_args *args, bn_error *err)
+{
+    const struct bn_flamegraph_options *o = args->fields;
+    bool given = bn_args_given(args, &o->format), named = o->output != NULL && strcmp(o->output, "-") != 0;
+    *format = given ? o->format : named ? bn_stacks_format_by_name(o->output) : BN_STACKS_SPEEDSCOPE;
+    if (*format == BN_STACKS_NO_FORMAT)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", o->output), err,
+                       "use --format");
+    if (*format >= BN_STACKS_FORMATS) *format = BN_STACKS_SPEEDSCOPE; /* the name is refused then */
+    return BN_OK;
+}
+
+bn_status bn_flamegraph_convert(struct bn_args *args, bn_error *err)
 {
     const struct bn_flamegraph_options *o = args->fields;
     bool view = o->tags != NULL || o->root != NULL || o->measured || o->picture.callers || o->merge_inlined;
+    bool drawn = strcmp(args->command->name, "render") == 0;
+    enum bn_stacks_format format = drawn ? BN_STACKS_SVG : BN_STACKS_FOLDED;
     struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
     bn_stacks *stacks = NULL;
+    if (strcmp(args->command->name, "export") == 0) BN_TRY(choose_format(&format, args, err));
     BN_TRY(bn_flamegraph_check_name(args, format, err));
     BN_TRY(bn_flamegraph_check_callers(args, format, err));
     if (format == BN_STACKS_DOCUMENT && !view)
         BN_TRY(bn_flamegraph_read_operands(&stacks, args, err));
     else
-        BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
-    bn_status status = bn_stacks_write(stacks, format, &out, err);
+        BN_TRY(bn_flamegraph_open(&stacks, args, drawn, err));
+    bn_status status = bn_flamegraph_write(&out, format, stacks, o->picture, err);
     if (status == BN_OK) status = bn_cli_write(o->output, &out, err);
     bn_buf_release(&out);
     bn_stacks_close(stacks);
     return status;
-}
-
-bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err)
-{
-    return write_as(BN_STACKS_FOLDED, args, err);
-}
-
-bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err)
-{
-    const struct bn_flamegraph_options *o = args->fields;
-    enum bn_stacks_format format = BN_STACKS_SPEEDSCOPE;
-    if (bn_args_given(args, &o->format)) {
-        format = o->format;
-    } else if (o->output != NULL && strcmp(o->output, "-") != 0) {
-        enum bn_stacks_format named = bn_stacks_format_by_name(o->output);
-        if (named < BN_STACKS_FORMATS) format = named;
-        if (named == BN_STACKS_NO_FORMAT)
-            return bn_hint(bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", o->output), err,
-                           "use --format");
-    }
-    return write_as(format, args, err);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "lab/kit/order.h"
+#include "lab/kit/put_counts.h"
 #include "lab/report/units.h"
 #include "lab/stacks/hotspots.h"
 #include "tools/flamegraph/flamegraph.h"
@@ -199,13 +200,9 @@ static void put_share(bn_json *object, const char *name, const struct bn_interva
 
 static void put_frame(bn_json *object, const struct bn_frame *f, double self, double total)
 {
-    bn_json_put_string(object, "name", f->name);
-    bn_json_put_string(object, "kind", bn_frame_kind_name(f->kind));
-    bn_json_put_string(object, "module", f->module);
-    bn_json_put_string(object, "file", f->file);
-    bn_json_put_u64(object, "line", f->line);
-    bn_json_put_number(object, "self", self);
-    bn_json_put_number(object, "total", total);
+    BN_PUT(object, BN_STRING("name", f->name), BN_STRING("kind", bn_frame_kind_name(f->kind)),
+           BN_STRING("module", f->module), BN_STRING("file", f->file), BN_U64("line", f->line),
+           BN_NUMBER("self", self), BN_NUMBER("total", total));
 }
 
 static void put_functions(bn_json *document, const struct listing *l)
@@ -215,8 +212,7 @@ static void put_functions(bn_json *document, const struct listing *l)
         const struct bn_hotspot *h = &l->spots.list[i];
         bn_json *object = bn_json_add_object(list);
         put_frame(object, frame_of(l, i), h->self, h->total);
-        bn_json_put_u64(object, "self_samples", h->self_samples);
-        bn_json_put_u64(object, "total_samples", h->total_samples);
+        BN_PUT(object, BN_U64("self_samples", h->self_samples), BN_U64("total_samples", h->total_samples));
         put_share(object, "self_share", &h->self_share, l->spots.samples > 0);
         put_share(object, "total_share", &h->total_share, l->spots.samples > 0);
     }
@@ -224,12 +220,9 @@ static void put_functions(bn_json *document, const struct listing *l)
 
 static void put_document(bn_json *document, const struct listing *l)
 {
-    bn_json_put_string(document, "schema", "bn.hotspots/1");
-    bn_json_put_string(document, "unit", l->stacks->unit);
-    bn_json_put_string(document, "what", l->stacks->what);
-    bn_json_put_number(document, "whole", l->spots.whole);
-    bn_json_put_u64(document, "samples", l->spots.samples);
-    bn_json_put_u64(document, "runs", l->stacks->n_runs);
+    BN_PUT(document, BN_STRING("schema", "bn.hotspots/1"), BN_STRING("unit", l->stacks->unit),
+           BN_STRING("what", l->stacks->what), BN_NUMBER("whole", l->spots.whole),
+           BN_U64("samples", l->spots.samples), BN_U64("runs", l->stacks->n_runs));
     bn_json_put_copy(document, "about", l->stacks->about);
     bn_json *classes = bn_json_put_object(document, "classes");
     for (unsigned c = 0; c < BN_CLASSES; c++)
@@ -259,7 +252,7 @@ bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document, const bn_sta
                              const struct bn_flamegraph_options *options, bn_error *err)
 {
     struct listing l = {.stacks = stacks, .o = options};
-    bn_status status = bn_hotspots(&l.spots, stacks, BN_FRAME_ALL, err);
+    bn_status status = bn_hotspots(&l.spots, stacks, err);
     if (status == BN_OK && options->order == ORDER_TOTAL && l.spots.n > 0)
         qsort(l.spots.list, l.spots.n, sizeof *l.spots.list, by_total);
     if (status == BN_OK && !options->picture.callers) status = bn_class_shares(l.classes, stacks, err);
@@ -275,24 +268,6 @@ bn_status bn_flamegraph_list(struct bn_buf *out, bn_json *document, const bn_sta
     }
     bn_hotspots_release(&l.spots);
     bn_free(l.tree);
-    return status;
-}
-
-bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
-{
-    struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
-    const struct bn_flamegraph_options *o = args->fields;
-    bn_stacks *stacks = NULL;
-    BN_TRY(bn_flamegraph_check_name(args, args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT, err));
-    if (!o->tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
-    BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
-    bn_json *document = args->json ? bn_json_new_object() : NULL;
-    bn_status status = bn_flamegraph_list(&out, document, stacks, o, err);
-    if (status == BN_OK && args->json) status = bn_flamegraph_put_document(&out, document, err);
-    if (status == BN_OK) status = bn_cli_write(o->output, &out, err);
-    bn_json_free(document);
-    bn_buf_release(&out);
-    bn_stacks_close(stacks);
     return status;
 }
 
@@ -342,54 +317,63 @@ static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
                       a->dispersion);
 }
 
-/* ---- the command ---- */
+/* ---- the commands ---- */
 
-/* The measured times of stacks with samples, or the stacks themselves when they are measured. */
-static bn_status find_measured(const bn_stacks **measured, const bn_stacks *stacks, bn_error *err)
-{
-    bool itself = strcmp(stacks->what, "bricks") == 0;
-    *measured = itself ? stacks : stacks->measured;
-    if (*measured != NULL) return BN_OK;
-    return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times"), err,
-                   "bn-flamegraph record without a program, or bn-run --profile, measures them");
-}
-
-/* The measured times as a tree, and the comparison. */
-static bn_status show(struct bn_args *args, const bn_stacks *measured, const struct bn_agreement *agreement,
+/* The listing of a view, and the agreement unless it is NULL. */
+static bn_status show(const struct bn_args *args, const bn_stacks *view,
+                      const struct bn_flamegraph_options *how, const struct bn_agreement *agreement,
                       bn_error *err)
 {
-    const struct bn_flamegraph_options *o = args->fields, tree = {.tree = true};
-    const struct bn_stacks_view how = {.drop = BN_FRAME_FUNCTIONS | BN_FRAME_BIT(BN_FRAME_PROCESS) |
-                                               BN_FRAME_BIT(BN_FRAME_LAYER) | BN_FRAME_BIT(BN_FRAME_THREAD)};
-    struct bn_buf out = {.max = 1u << 28};
-    bn_stacks *view = NULL;
+    const struct bn_flamegraph_options *o = args->fields;
+    struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
     bn_json *document = args->json ? bn_json_new_object() : NULL;
-    bn_status status = bn_stacks_copy(&view, measured, &how, err);
-    if (status == BN_OK) status = bn_flamegraph_list(&out, document, view, &tree, err);
+    bn_status status = bn_flamegraph_list(&out, document, view, how, err);
     if (status == BN_OK && agreement != NULL && args->json) bn_agreement_put(document, agreement);
     if (status == BN_OK && agreement != NULL && !args->json) put_agreement(&out, agreement);
-    if (status == BN_OK && args->json) status = bn_flamegraph_put_document(&out, document, err);
+    if (status == BN_OK && args->json) {
+        status = bn_json_write(document, false, &out, err);
+        bn_buf_putc(&out, '\n');
+        bn_report_json_began();
+    }
     if (status == BN_OK) status = bn_cli_write(o->output, &out, err);
     bn_json_free(document);
-    bn_stacks_close(view);
     bn_buf_release(&out);
     return status;
 }
 
+bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
+{
+    const struct bn_flamegraph_options *o = args->fields;
+    bn_stacks *stacks = NULL;
+    BN_TRY(bn_flamegraph_check_name(args, args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT, err));
+    if (!o->tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
+    BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
+    bn_status status = show(args, stacks, o, NULL, err);
+    bn_stacks_close(stacks);
+    return status;
+}
+
+/* The measured times as a tree, and the comparison. */
 static bn_status report(struct bn_args *args, const bn_stacks *stacks, bn_error *err)
 {
-    const bn_stacks *measured = NULL;
+    const struct bn_flamegraph_options *o = args->fields, tree = {.tree = true};
+    const struct bn_stacks_view how = {.drop = BN_FRAME_FUNCTIONS | BN_FRAME_BIT(BN_FRAME_PROCESS) |
+                                               BN_FRAME_BIT(BN_FRAME_LAYER) | BN_FRAME_BIT(BN_FRAME_THREAD)};
+    const bn_stacks *measured = strcmp(stacks->what, "bricks") == 0 ? stacks : stacks->measured;
+    bn_stacks *view = NULL;
     struct bn_agreement agreement = {0};
-    BN_TRY(find_measured(&measured, stacks, err));
-    bool sampled = measured != stacks, agrees = false;
+    if (measured == NULL)
+        return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times"), err,
+                       "bn-flamegraph record without a program, or bn-run --profile, measures them");
+    bool sampled = measured != stacks;
     bn_status status = sampled ? bn_agreement(&agreement, stacks, measured, err) : BN_OK;
-    if (status == BN_OK) status = show(args, measured, sampled ? &agreement : NULL, err);
+    if (status == BN_OK) status = bn_stacks_copy(&view, measured, &how, err);
+    if (status == BN_OK) status = show(args, view, &tree, sampled ? &agreement : NULL, err);
     /* A difference is a negative result; so is, with --check, that nothing could be compared. */
-    agrees = sampled && agreement.agrees;
-    bool differs = sampled && agreement.why[0] == '\0' && !agreement.agrees;
-    if (differs || (((const struct bn_flamegraph_options *)args->fields)->check && !agrees))
-        args->exit_code = BN_EXIT_NEGATIVE;
+    bool agrees = sampled && agreement.agrees, differs = sampled && agreement.why[0] == '\0' && !agrees;
+    if (differs || (o->check && !agrees)) args->exit_code = BN_EXIT_NEGATIVE;
     bn_agreement_release(&agreement);
+    bn_stacks_close(view);
     return status;
 }
 

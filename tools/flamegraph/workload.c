@@ -5,6 +5,7 @@
  * bricks become stacks, which are compared.
  */
 #define _GNU_SOURCE /* gettid */
+#include "lab/kit/put_counts.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #include <math.h>
@@ -254,15 +255,6 @@ static bn_status warm_up(struct work *w, bn_error *err)
     return BN_OK;
 }
 
-static bn_status open_work(struct work *work, const struct bn_args *args, uint64_t period_ns, bn_error *err)
-{
-    const struct bn_flamegraph_options *o = args->fields;
-    *work = (struct work){.args = args, .asked = &o->work, .period_ns = period_ns, .scheduling_known = true};
-    bn_cli_catch_interrupt();
-    BN_TRY(open_engine(work, err));
-    return warm_up(work, err);
-}
-
 static void close_work(struct work *work)
 {
     bn_session_close(work->session);
@@ -382,15 +374,6 @@ static bn_status tag(void *user, const struct bn_sample *sample, bn_stacks *stac
     return BN_OK;
 }
 
-static bn_status open_clocks(struct work *w, bn_error *err)
-{
-    for (size_t i = 0; i < w->n_runs; i++) {
-        struct run *run = &w->runs[i];
-        if (run->prof != NULL) BN_TRY(bn_brick_clock_open(&run->clock, run->prof, w->tids, run->pairs, err));
-    }
-    return BN_OK;
-}
-
 /* ---- what was measured ---- */
 
 static bn_status put_stamps(bn_json *about, const struct work *w, bn_error *err)
@@ -493,8 +476,7 @@ static void put_reads(bn_json *about, const struct work *w)
     uint64_t set = bytes_of_pass(w) < BN_BANDWIDTH_MAX_BYTES ? bytes_of_pass(w) : BN_BANDWIDTH_MAX_BYTES;
     uint64_t limit = bn_bandwidth_probe((size_t)set, w->n_threads, LIMIT_NS);
     if (limit > 0) {
-        bn_json_put_u64(reads, "limit_bytes_per_s", limit);
-        bn_json_put_u64(reads, "limit_set_bytes", set);
+        BN_PUT(reads, BN_U64("limit_bytes_per_s", limit), BN_U64("limit_set_bytes", set));
     } else {
         bn_json_put_unavailable(reads, "limit_bytes_per_s", "no memory for it");
     }
@@ -513,17 +495,11 @@ static void put_workload(bn_json *about, const struct work *w)
     }
     snprintf(text, sizeof text, "the model's own, %zu tokens",
              bn_tokenizer_n_vocab(bn_model_tokenizer(w->model)));
-    bn_json_put_string(o, "tokenizer", text);
-    bn_json_put_string(o, "prompt", w->asked->prompt);
-    bn_json_put_u64(o, "prompt_tokens", w->n_prompt);
-    bn_json_put_u64(o, "n_predict", w->asked->n_predict);
-    bn_json_put_u64(o, "tokens", w->n_ids);
-    bn_json_put_string(o, "ids_sha256", ids);
-    bn_json_put_u64(o, "seed", w->asked->seed);
-    bn_json_put_u64(o, "threads", w->n_threads);
-    bn_json_put_string(o, "isa", bn_isa_name());
-    bn_json_put_string(o, "level", bn_prof_level_name(w->asked->level));
-    bn_json_put_u64(o, "runs_cut_by_events", full);
+    BN_PUT(o, BN_STRING("tokenizer", text), BN_STRING("prompt", w->asked->prompt),
+           BN_U64("prompt_tokens", w->n_prompt), BN_U64("n_predict", w->asked->n_predict),
+           BN_U64("tokens", w->n_ids), BN_STRING("ids_sha256", ids), BN_U64("seed", w->asked->seed),
+           BN_U64("threads", w->n_threads), BN_STRING("isa", bn_isa_name()),
+           BN_STRING("level", bn_prof_level_name(w->asked->level)), BN_U64("runs_cut_by_events", full));
     if (full > 0)
         bn_report_note(
             0,
@@ -536,7 +512,8 @@ static bn_status make_stacks(bn_stacks **out, struct work *work, bn_recording *r
                              const struct bn_symbols_options *symbols, bn_error *err)
 {
     enum bn_record_kind kind = recording->delivery.kind;
-    BN_TRY(open_clocks(work, err));
+    for (struct run *r = work->runs; r < work->runs + work->n_runs; r++)
+        if (r->prof != NULL) BN_TRY(bn_brick_clock_open(&r->clock, r->prof, work->tids, r->pairs, err));
     struct bn_stack_quality quality = {0};
     BN_TRY(bn_stacks_open(out, "ns", bn_record_kind_name(kind), err));
     for (size_t i = 1; i < work->n_runs; i++)
@@ -563,10 +540,14 @@ bn_status bn_flamegraph_record_model(bn_stacks **out, const struct bn_args *args
     struct bn_symbols_options symbols;
     bn_recording recording = {0};
     bn_recorder *recorder = NULL;
-    struct work work = {0};
+    const struct bn_flamegraph_options *o = args->fields;
+    struct work work = {.args = args, .asked = &o->work, .scheduling_known = true};
     bn_flamegraph_read_sampler(&options, &symbols, args->fields);
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
-    bn_status status = open_work(&work, args, options.period_ns, err);
+    work.period_ns = options.period_ns;
+    bn_cli_catch_interrupt();
+    bn_status status = open_engine(&work, err);
+    if (status == BN_OK) status = warm_up(&work, err);
     bn_busy_read(&work.before);
     if (status == BN_OK) status = run_all(&work, err);
     if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);

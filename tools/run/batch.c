@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
+#include "tools/cli/batch/talk.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -24,6 +25,7 @@ struct request {
     struct bn_prompt prompt;
     const char **stops;
     bn_grammar *grammar; /* of the line; NULL: that of all, or none */
+    bn_candidate *bias;  /* likewise */
     struct bn_generation gen;
     struct bn_buf answer;
 };
@@ -62,21 +64,18 @@ static bn_status take_list(struct job *job, struct request *q, const bn_json *li
     BN_TRY(need_text(job, err));
     if (job->tmpl == BN_TEMPLATE_RAW)
         return bn_fail(err, BN_ERR_ARG, "messages need a chat template, and the model has none (--template)");
-    return bn_request_messages(&q->prompt, list, job->tmpl, job->tok, err);
+    struct bn_talk talk = {0};
+    bn_status status = bn_talk_messages(&talk, list, err);
+    if (status == BN_OK) status = bn_talk_render(&q->prompt, &talk, 0, job->tmpl, job->tok, err);
+    bn_talk_release(&talk);
+    return status;
 }
 
 static bn_status take_tokens(struct request *q, const bn_json *list, bn_error *err)
 {
-    size_t n = bn_json_kind(list) == BN_JSON_ARRAY ? bn_json_size(list) : 0;
-    if (n == 0) return bn_fail(err, BN_ERR_FORMAT, "tokens is not a list of token ids");
-    q->prompt.ids = bn_alloc(n, sizeof *q->prompt.ids);
-    if (q->prompt.ids == NULL) return bn_nomem(err);
-    for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
-        uint64_t id;
-        if (!bn_json_u64(v, &id) || id > INT32_MAX)
-            return bn_fail(err, BN_ERR_FORMAT, "tokens is not a list of token ids");
-        q->prompt.ids[q->prompt.n_ids++] = (int32_t)id;
-    }
+    bn_status status = bn_json_ids(list, &q->prompt.ids, &q->prompt.n_ids, NULL);
+    if (status == BN_ERR_NOMEM) return bn_nomem(err);
+    if (q->prompt.n_ids == 0) return bn_fail(err, BN_ERR_FORMAT, "tokens is not a list of token ids");
     return BN_OK;
 }
 
@@ -87,11 +86,14 @@ static bn_status take_object(struct job *job, struct request *q, bn_error *err)
     const char *prompt;
     size_t n_prompts = 0;
     const bn_json *stop = NULL;
+    const uint32_t n_vocab = bn_model_hparams(job->engine.model)->n_vocab;
     for (const bn_json *m = bn_json_first(q->line); m != NULL; m = bn_json_next(m)) {
         bn_status status = BN_OK;
         const char *name = bn_json_name(m);
         if (bn_request_number(&q->gen, m, &status, err) || bn_request_grammar(&q->grammar, m, &status, err)) {
             BN_TRY(status);
+        } else if (strcmp(name, "logit_bias") == 0) {
+            BN_TRY(bn_receipt_bias(&q->bias, &q->gen.sampling, m, n_vocab, err));
         } else if (strcmp(name, "stop") == 0) {
             stop = m;
         } else if (strcmp(name, "prompt") == 0) {
@@ -274,14 +276,6 @@ static bn_status start(struct job *job, bn_error *err)
     return BN_OK;
 }
 
-static void publish_load(const struct job *job)
-{
-    const struct bn_lanes *lanes = &job->lanes;
-    struct bn_live_load load = {lanes->n, lanes->n_busy, job->n - job->n_started,
-                                job->n_started - lanes->n_busy};
-    bn_live_set_load(job->engine.live, &load);
-}
-
 static bn_status finish(struct job *job, const bn_generation *gen, bn_error *err)
 {
     const struct request *q = gen->user;
@@ -295,9 +289,12 @@ static bn_status run(struct job *job, bn_error *err)
 {
     uint64_t begin = bn_clock_ns();
     const bn_generation *ended;
+    const struct bn_lanes *lanes = &job->lanes;
     while (job->n_printed < job->n) {
         BN_TRY(start(job, err));
-        publish_load(job);
+        struct bn_live_load load = {lanes->n, lanes->n_busy, job->n - job->n_started,
+                                    job->n_started - lanes->n_busy};
+        bn_live_set_load(job->engine.live, &load);
         BN_TRY(bn_lanes_step(&job->lanes, err));
         bn_model_repack(job->engine.model);
         while ((ended = bn_lanes_take(&job->lanes)) != NULL)
@@ -310,13 +307,6 @@ static bn_status run(struct job *job, bn_error *err)
                    job->lanes.n);
     bn_run_note_kernels(job->engine.session);
     return BN_OK;
-}
-
-static bn_status open_lanes(struct job *job, bn_error *err)
-{
-    uint32_t wanted = job->o->n_sequences != 0 ? job->o->n_sequences : DEFAULT_SEQUENCES;
-    return bn_lanes_open(&job->lanes, job->engine.session, bn_model_tokenizer(job->engine.model),
-                         bn_min_size(wanted, job->n), err);
 }
 
 static bn_status check(struct bn_args *args, bn_error *err)
@@ -350,16 +340,19 @@ bn_status bn_run_batch(struct bn_args *args, bn_error *err)
     BN_TRY(bn_run_open(&job.engine, args, err));
     bn_cli_catch_interrupt();
     bn_status status = read_requests(&job, err);
-    if (status == BN_OK) status = open_lanes(&job, err);
+    uint32_t wanted = job.o->n_sequences != 0 ? job.o->n_sequences : DEFAULT_SEQUENCES;
+    if (status == BN_OK)
+        status = bn_lanes_open(&job.lanes, job.engine.session, bn_model_tokenizer(job.engine.model),
+                               bn_min_size(wanted, job.n), err);
     if (status == BN_OK) status = share_beginning(&job, err);
     if (status == BN_OK) status = run(&job, err);
     bn_lanes_close(&job.lanes);
     for (size_t i = 0; i < job.n; i++) {
         struct request *q = &job.list[i];
         bn_json_free(q->line);
-        bn_free(q->prompt.text);
-        bn_free(q->prompt.ids);
+        bn_prompt_release(&q->prompt);
         bn_free(q->stops);
+        bn_free(q->bias);
         bn_grammar_close(q->grammar);
         bn_generation_release(&q->gen);
         bn_buf_release(&q->answer);

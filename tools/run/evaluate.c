@@ -28,7 +28,7 @@ static bn_status with_text(struct bn_args *args,
     bn_status status = bn_run_prompt(&prompt, args, engine.model, false, err);
     if (status == BN_OK) {
         status = use(args, &engine, &prompt, err);
-        bn_run_prompt_release(&prompt);
+        bn_prompt_release(&prompt.own);
     }
     bn_run_close(&engine);
     return status;

@@ -156,14 +156,6 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     return bn_cli_flush_json(doc, false, err);
 }
 
-static bn_status write_receipt(const struct bn_args *args, const struct job *job, bn_error *err)
-{
-    struct bn_receipt_input in = bn_run_receipt(args, &job->engine, &job->gen, job->prompt.tmpl);
-    in.prompt = job->prompt.own.text;
-    in.n_prompt_bytes = job->prompt.own.n_bytes;
-    return bn_receipt_write(((const struct bn_run_options *)args->fields)->receipt, &in, err);
-}
-
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
     const struct bn_run_options *o = args->fields;
@@ -176,11 +168,12 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
         job->engine.session->dispatch = bn_run_count_dispatch;
         job->engine.session->dispatch_user = &job->dispatch;
     }
-    if (job->stream) bn_run_answer_start(&job->answer, job->prompt.tmpl);
+    if (job->stream) bn_run_answer_start(&job->answer, job->prompt.tmpl, false);
     bn_status status =
         bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err);
     if (job->stream) bn_run_answer_end(&job->answer);
     BN_TRY(status);
+    BN_TRY(bn_model_check_file(job->engine.model, err));
     if (profile != NULL) bn_prof_finalize(job->prof, bn_prof_elapsed_ns(job->prof));
     if (job->stream) bn_run_print("\n", 1);
     if (folder != NULL) BN_TRY(bn_run_trace_finish(&trace, job->engine.session, err));
@@ -189,7 +182,10 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     print_summary(job);
     print_traces(o, job);
     if (o->assert_greedy) check_greedy(gen, args);
-    if (o->receipt != NULL) BN_TRY(write_receipt(args, job, err));
+    struct bn_receipt_input in = bn_run_receipt(args, &job->engine, gen, job->prompt.tmpl);
+    in.prompt = job->prompt.own.text;
+    in.n_prompt_bytes = job->prompt.own.n_bytes;
+    if (o->receipt != NULL) BN_TRY(bn_receipt_write(o->receipt, &in, err));
     BN_TRY(bn_run_cache_save(args, job->engine.session, gen->n_prompt, gen->n_cached, err));
     if (o->strict && bn_report_n_warnings() > 0) args->exit_code = BN_EXIT_NEGATIVE;
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
@@ -203,7 +199,7 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
     const struct bn_run_options *o = args->fields;
     struct job job = {.text = {.max = BN_RUN_MAX_TEXT_BYTES}};
     if (o->batch_file != NULL) return bn_run_batch(args, err);
-    BN_TRY(bn_cli_text_check(args, &o->tokens, err));
+    BN_TRY(bn_run_check_text(args, &o->tokens, err));
     if (o->receipts != NULL || o->n_sequences != 0)
         return bn_fail(err, BN_ERR_ARG, "%s needs --batch-file FILE",
                        o->receipts != NULL ? "--receipts" : "--sequences");
@@ -221,7 +217,7 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
         status = bn_fail(err, BN_ERR_ARG, "--strict: a warning is an error");
     if (status == BN_OK) status = run(&job, args, err);
     bn_generation_release(&job.gen);
-    bn_run_prompt_release(&job.prompt);
+    bn_prompt_release(&job.prompt.own);
     bn_buf_release(&job.text);
     bn_free(job.stops);
     bn_grammar_close(job.grammar);

@@ -52,12 +52,6 @@ static bn_status open_file(struct file *file, const struct bn_args *args, bn_err
     return status;
 }
 
-static void close_file(struct file *file)
-{
-    bn_gguf_close(&file->gguf);
-    bn_file_map_close(&file->map);
-}
-
 /* ---- keys ---- */
 
 /* A value as text; arrays by their type and length. */
@@ -149,21 +143,6 @@ static const char *const POOLINGS[] = {[BN_POOLING_FILE] = "",
                                        [BN_POOLING_FIRST] = "first",
                                        [BN_POOLING_LAST] = "last"};
 
-/* Of all experts, where bn_model counts those that one token uses. */
-static uint64_t all_weights(const struct bn_model *m)
-{
-    const bn_hparams *hp = &m->hp;
-    uint64_t n_unused = hp->experts.n - hp->experts.n_used;
-    return m->ternary_weights + n_unused * 3 * hp->n_ff * hp->n_embd * hp->n_layer;
-}
-
-/* Ternary weights, the head, and the routers of experts. */
-static uint64_t token_bytes(const struct bn_model *m)
-{
-    uint64_t routers = (uint64_t)m->hp.experts.n * m->hp.n_embd * m->hp.n_layer * sizeof(float);
-    return m->ternary_bytes + m->head_bytes + routers;
-}
-
 static void put_model(bn_json *doc, const struct bn_model *m)
 {
     const bn_hparams *hp = &m->hp;
@@ -198,8 +177,11 @@ static void put_model(bn_json *doc, const struct bn_model *m)
     bn_json_put_bool(model, "tied_head", hp->tied_head);
     char activations[BN_ACTIVATIONS_BYTES];
     bn_json_put_string(model, "activations", bn_model_activations(m, activations));
-    bn_json_put_u64(model, "ternary_weights", all_weights(m));
-    bn_json_put_u64(model, "bytes_per_token", token_bytes(m));
+    /* bn_model counts the weights of those experts that one token uses. */
+    uint64_t n_unused = hp->experts.n - hp->experts.n_used, n_each = (uint64_t)hp->n_embd * hp->n_layer;
+    uint64_t routers = hp->experts.n * n_each * sizeof(float);
+    bn_json_put_u64(model, "ternary_weights", m->ternary_weights + n_unused * 3 * hp->n_ff * n_each);
+    bn_json_put_u64(model, "bytes_per_token", m->ternary_bytes + m->head_bytes + routers);
 }
 
 /* ---- the memory that it needs, before anything of it is taken ---- */
@@ -350,7 +332,9 @@ bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
     bn_json_put_u64(doc, "gguf_version", file.gguf.version);
     bn_json_put_u64(doc, "bytes", file.gguf.n_bytes);
     bn_status status = (o->judge ? bn_run_judge : inspect)(doc, &file.gguf, args, err);
+    if (status == BN_OK) status = bn_file_map_check(&file.map, bn_cli_model_name(args), err);
     bn_json_free(doc);
-    close_file(&file);
+    bn_gguf_close(&file.gguf);
+    bn_file_map_close(&file.map);
     return status;
 }

@@ -152,7 +152,7 @@ bn_status bn_run_read_stats(struct bn_run_stats *out, const struct bn_gguf_tenso
     const size_t k = (size_t)t->ne[0], row_bytes = k / info->block * info->block_bytes;
     const uint8_t *data = t->data + first * row_bytes;
     struct reading r = {.out = out};
-    *out = (struct bn_run_stats){.min = HUGE_VAL, .max = -HUGE_VAL, .spread = NAN};
+    *out = (struct bn_run_stats){.min = HUGE_VAL, .max = -HUGE_VAL, .spread = (double)NAN};
     void *memory =
         info->unpack == NULL ? bn_alloc(k, sizeof(float)) : bn_alloc(HALF_INFINITE, sizeof *r.seen);
     if (memory == NULL) return bn_nomem(err);

@@ -2,10 +2,13 @@
  *
  * What bn-run reports about a run, on standard error and in documents: see run.h.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* wcwidth */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "base/error.h"
 #include "infer/session.h"
@@ -38,7 +41,7 @@ void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *s)
             bn_template_name(tmpl), (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p,
             (double)s->repeat_penalty, (unsigned long long)s->seed);
     else
-        bn_report_note(1, "template %s; greedy: the most likely token each time", bn_template_name(tmpl));
+        bn_report_note(1, "template %s; greedy: the best token each time", bn_template_name(tmpl));
 }
 
 void bn_run_note_kernels(const bn_session *session)
@@ -215,9 +218,62 @@ void bn_run_print(const char *text, size_t n)
     }
 }
 
-void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl)
+/* Columns of one character, as bn_escape_char wrote it. */
+static size_t width_of(const char *one, size_t n)
 {
+    wchar_t c;
+    mbstate_t state = {0};
+    if ((unsigned char)one[0] < 0x80) return n;
+    int width = mbrtowc(&c, one, n, &state) == n ? wcwidth(c) : 1;
+    return width < 0 ? 1 : (size_t)width;
+}
+
+/* Begins a line, to which the word that does not fit moves, if it is not as long as the line. */
+static void wrap_line(struct bn_run_answer *a)
+{
+    char clear[48] = "\n";
+    bool moves = a->start > 0 && a->n_word > 0;
+    if (moves) snprintf(clear, sizeof clear, "\033[%zuG\033[K\n", a->start + 1);
+    write_all(clear, strlen(clear));
+    if (moves) write_all(a->word, a->n_word);
+    if (!moves) a->n_word = 0;
+    a->at = moves ? a->at - a->start : 0;
+    a->start = 0;
+}
+
+static void print_piece(struct bn_run_answer *a, const char *text, size_t n)
+{
+    char one[5];
+    bn_report_flush();
+    if (a->columns == 0) bn_run_print(text, n);
+    for (size_t i = 0; i < n && a->columns > 0;) {
+        i += bn_escape_char(one, text + i, n - i, BN_ESCAPE_TEXT);
+        size_t length = strlen(one), width = one[0] == '\n' || one[0] == '\t' ? 0 : width_of(one, length);
+        bool blank = one[0] == ' ' || (width == 0 && length == 1);
+        if (blank) a->n_word = 0;
+        if (a->at + width > a->columns) {
+            wrap_line(a);
+            if (blank) continue;
+        }
+        write_all(one, length);
+        a->at += width;
+        if (one[0] == '\n') a->at = 0;
+        if (one[0] == '\t') a->at = bn_min_size((a->at | 7) + 1, a->columns);
+        /* Wide characters are divided anywhere, and so is a word that is too long to be kept. */
+        bool ends = blank || width > 1 || a->n_word + length > sizeof a->word;
+        if (!ends) memcpy(a->word + a->n_word, one, length);
+        a->n_word = ends ? 0 : a->n_word + length;
+        if (ends) a->start = a->at;
+    }
+}
+
+void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl, bool wrap)
+{
+    struct winsize size;
+    const char *term = getenv("TERM");
     *answer = (struct bn_run_answer){.place = BN_RUN_AFTER_THOUGHTS};
+    bool moves = wrap && isatty(STDOUT_FILENO) == 1 && term != NULL && strcmp(term, "dumb") != 0;
+    if (moves && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) answer->columns = size.ws_col;
     if (isatty(STDOUT_FILENO) != 1 || bn_template_thinking(tmpl) == BN_THINKING_NONE ||
         !bn_report_color(stdout))
         return;
@@ -235,13 +291,13 @@ void bn_run_answer_print(struct bn_run_answer *a, const char *text, size_t n)
         a->n_seen = text[i] == tag[a->n_seen] ? a->n_seen + 1 : !before && text[i] == tag[0];
         if (before && a->n_seen == 0) a->place = BN_RUN_AFTER_THOUGHTS;
         if (tag[a->n_seen] != '\0') continue;
-        bn_run_print(text + from, i + 1 - from);
+        print_piece(a, text + from, i + 1 - from);
         from = i + 1;
         write_all(before ? DIM : PLAIN, strlen(before ? DIM : PLAIN));
         a->place = before ? BN_RUN_IN_THOUGHTS : BN_RUN_AFTER_THOUGHTS;
         a->n_seen = 0;
     }
-    bn_run_print(text + from, n - from);
+    print_piece(a, text + from, n - from);
 }
 
 void bn_run_answer_end(struct bn_run_answer *answer)

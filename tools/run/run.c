@@ -5,16 +5,33 @@
 #include "tools/run/run.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/utf8.h"
+#include "hub/names/names.h"
 #include "infer/exchange.h"
+#include "lab/host/git.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
+
+/* Files of a conversation are named by its user, later. */
+void bn_run_allow(struct bn_sandbox_rules *rules, const struct bn_args *args)
+{
+    const struct bn_run_options *o = args->fields;
+    char live[BN_LIVE_PATH];
+    bool chat = args->command->run == bn_run_chat;
+    if (chat) bn_sandbox_allow(rules, BN_PATH_BOTH, ".");
+    if (chat && !o->no_history && isatty(STDIN_FILENO)) bn_sandbox_allow_state(rules);
+    if (o->live.on && bn_live_path(live, "", true, NULL) == BN_OK)
+        bn_sandbox_allow(rules, BN_PATH_BOTH, live);
+    if (chat || o->receipt != NULL || o->receipts != NULL || o->profile != NULL) bn_git_keep();
+}
 
 /* Ctrl-C while a long prompt is evaluated. */
 static bool is_interrupted(void *user)
@@ -149,7 +166,11 @@ bn_status bn_run_render(struct bn_prompt *prompt, const struct bn_args *args, bn
     const bn_message messages[] = {{"system", system}, {"user", asked}};
     bool first = system == NULL;
     prompt->text = NULL;
-    bn_status status = bn_request_render(prompt, messages + first, 2u - first, tmpl, tok, err);
+    bn_status status =
+        bn_template_render(tmpl, messages + first, 2u - first, &prompt->text, &prompt->n_bytes, err);
+    if (status == BN_OK)
+        status =
+            bn_template_encode(tmpl, tok, messages + first, 2u - first, &prompt->ids, &prompt->n_ids, err);
     bn_free(asked);
     return status;
 }
@@ -181,6 +202,30 @@ bn_status bn_run_stops(const char ***out, bn_generation *gen, const struct bn_te
     return BN_OK;
 }
 
+/* "maple", "hf:owner/repo", "model.gguf": what people type after `ollama run`. */
+static bool names_model(const char *text)
+{
+    struct bn_hub_registry *registry = NULL;
+    const struct bn_hub_file *file;
+    bn_error no = {0};
+    size_t n = strcspn(text, " \n");
+    if (text[n] != '\0') return false;
+    bool known = strncmp(text, "hf:", 3) == 0 || (n > 5 && strcmp(text + n - 5, ".gguf") == 0);
+    if (!known && bn_hub_registry_open(&registry, &no) == BN_OK)
+        known = bn_hub_registry_look_up(NULL, &file, registry, text, "", &no) == BN_OK;
+    bn_hub_registry_close(registry);
+    return known;
+}
+
+bn_status bn_run_check_text(struct bn_args *args, const struct bn_id_list *ids, bn_error *err)
+{
+    const char *text = args->n_operands > 0 ? args->operands[0] : "";
+    BN_TRY(bn_cli_text_check(args, ids, err));
+    if (args->model != NULL || !names_model(text)) return BN_OK;
+    return bn_hint(bn_fail(err, BN_ERR_ARG, "'%.80s' is the name of a model, not a text", text), err,
+                   "-m MODEL selects a model, -p TEXT gives a text");
+}
+
 bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args, const bn_model *model,
                         bool trim, bn_error *err)
 {
@@ -210,15 +255,8 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
     uint64_t began = bn_clock_ns();
     if (status == BN_OK) status = bn_run_render(&prompt->own, args, prompt->tmpl, tok, err);
     prompt->tokenize_ns = bn_clock_ns() - began;
-    if (status != BN_OK) bn_run_prompt_release(prompt);
+    if (status != BN_OK) bn_prompt_release(&prompt->own);
     return status;
-}
-
-void bn_run_prompt_release(struct bn_run_prompt *prompt)
-{
-    bn_free(prompt->own.text);
-    bn_free(prompt->own.ids);
-    prompt->own = (struct bn_prompt){0};
 }
 
 bn_status bn_run_make_folder(const char *path, bn_error *err)
@@ -248,13 +286,14 @@ bn_status bn_run_grammar(bn_grammar **out, const struct bn_args *args, bn_error 
     if (path == NULL) return BN_OK;
     if (o->grammar != NULL && o->json_schema != NULL)
         return bn_fail(err, BN_ERR_ARG, "--grammar cannot be combined with --json-schema");
-    bool is_text = o->grammar == NULL && path[0] == '{'; /* a schema itself */
+    bool is_text = o->grammar != NULL ? strstr(path, "::=") != NULL : path[0] == '{'; /* not a file's name */
     if (is_text) bn_buf_puts(&text, path);
     bn_status status = is_text ? bn_buf_check(&text, err) : bn_file_read(path, &text, err);
     if (status == BN_OK) {
         status = o->grammar != NULL ? bn_grammar_open_gbnf(out, bn_buf_text(&text), text.len, err)
                                     : bn_grammar_open_json_schema(out, bn_buf_text(&text), text.len, err);
-        if (status != BN_OK) bn_error_name(err, is_text ? "--json-schema" : path);
+        if (status != BN_OK)
+            bn_error_name(err, !is_text ? path : o->grammar != NULL ? "--grammar" : "--json-schema");
     }
     bn_buf_release(&text);
     return status;

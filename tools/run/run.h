@@ -44,7 +44,7 @@ struct bn_run_options {
     bool assert_greedy, timing, kernels, strict;
     uint32_t n_top;
     const char *receipt, *profile;
-    const char *grammar, *json_schema; /* files */
+    const char *grammar, *json_schema; /* files, or the text itself */
     const char *batch_file, *receipts; /* --batch-file: its input; the folder for receipts, also of chat */
     uint32_t n_sequences;              /* 0: not given */
     bool logprobs;
@@ -76,6 +76,9 @@ struct bn_run_engine {
 
 /* --model, --isa, then --threads, --ctx, --batch. The copies of BN_REPACK_AUTO, which commands that generate make, are
  * left to bn_model_repack. Under mpirun the other ranks open theirs meanwhile. */
+/* What the sandbox permits besides the files of options. */
+struct bn_sandbox_rules;
+void bn_run_allow(struct bn_sandbox_rules *rules, const struct bn_args *args);
 BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err);
 /* What these do. */
 bn_status bn_run_follow(struct bn_args *args, bn_error *err);
@@ -94,6 +97,8 @@ struct bn_run_prompt {
     bn_template tmpl;
     uint64_t tokenize_ns; /* template and tokenizer; 0: tokens were given */
 };
+/* bn_cli_text_check; and a text that is the name of a model is refused where no model is given. */
+BN_MUST_CHECK bn_status bn_run_check_text(struct bn_args *args, const struct bn_id_list *ids, bn_error *err);
 BN_MUST_CHECK bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args,
                                       const bn_model *model, bool trim, bn_error *err);
 /* The text becomes --system and that text under a template, and gets its tokens. */
@@ -103,7 +108,6 @@ BN_MUST_CHECK bn_status bn_run_render(struct bn_prompt *prompt, const struct bn_
  * which the caller frees. */
 BN_MUST_CHECK bn_status bn_run_stops(const char ***out, bn_generation *gen, const struct bn_texts *given,
                                      const bn_json *stop, bn_template tmpl, bn_error *err);
-void bn_run_prompt_release(struct bn_run_prompt *prompt);
 
 /* Makes a folder that does not exist, and reports when no file can be written in it. */
 BN_MUST_CHECK bn_status bn_run_make_folder(const char *path, bn_error *err);
@@ -125,7 +129,7 @@ void bn_run_note_drafts(const struct bn_generation *gen, unsigned level);
 /* --grammar, --json-schema: NULL in *out when neither is given; the caller closes it. */
 BN_MUST_CHECK bn_status bn_run_grammar(bn_grammar **out, const struct bn_args *args, bn_error *err);
 
-/* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */
+/* --temp, --top-k, --top-p, --min-p, the penalties, --logit-bias, --seed. */
 bn_sampler_options bn_run_sampling(const struct bn_args *args);
 
 /* n_predict, or as many tokens as the context can hold at most: then the context ends the generation. */
@@ -161,12 +165,17 @@ double bn_run_rate(size_t n, uint64_t ns);
 /* Prints generated text at once. A signal that is caught meanwhile loses nothing of it. */
 void bn_run_print(const char *text, size_t n);
 
-/* The same for one answer, piece by piece: on a terminal with colours its think block is dimmed. */
+/* The same for one answer, piece by piece: on a terminal with colours its think block is dimmed. wrap: on a terminal a
+ * word that passes the edge begins a new line. */
 struct bn_run_answer {
     enum bn_run_place { BN_RUN_BEFORE_THOUGHTS, BN_RUN_IN_THOUGHTS, BN_RUN_AFTER_THOUGHTS } place;
-    size_t n_seen; /* characters of the tag that changes the place */
+    size_t n_seen;    /* characters of the tag that changes the place */
+    size_t columns;   /* of the terminal; 0: nothing is wrapped */
+    size_t at, start; /* columns of the line so far, and before its last word */
+    char word[256];   /* that one, n_word bytes */
+    size_t n_word;
 };
-void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl);
+void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl, bool wrap);
 void bn_run_answer_print(struct bn_run_answer *answer, const char *text, size_t n);
 void bn_run_answer_end(struct bn_run_answer *answer);
 

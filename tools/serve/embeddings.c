@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * /v1/embeddings: texts or tokens in, vectors out. Each text comes in as a prompt does, in the passes of the answers
- * that run, and has the vector of bn-run embed to the bit. One text is evaluated at a time. After each, the client that got
- * the fewest tokens is next.
+ * Texts or tokens in, vectors out, in the form of the protocol. Each text comes in as a prompt does, in the passes of the
+ * answers that run, and has the vector of bn-run embed to the bit. One text is evaluated at a time. After each, the client
+ * that got the fewest tokens is next.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "tools/cli/number.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 #define MAX_TEXTS 2048u
 #define FLOAT_BYTES 16u /* most bytes of a number in JSON, with the comma */
@@ -25,89 +25,92 @@ struct bn_embed {
 
 /* ---- the request ---- */
 
-/* Texts that are not empty and that the context holds. */
-static bool take_input(struct bn_job *job, const bn_json *body, struct bn_reply *reply)
+/* Leaves the beginning of a text, and the token that marks its end. */
+static void cut(const struct bn_job *job, struct bn_prompt *text, size_t n)
 {
+    int32_t last = text->ids[text->n_ids - 1];
+    if (bn_token_is_end(job->engine->tok, last)) text->ids[n - 1] = last;
+    text->n_ids = n;
+}
+
+/* Texts that are not empty and that the context holds. */
+static bool take_input(struct bn_ask *ask)
+{
+    struct bn_job *job = ask->job;
+    struct bn_reply *reply = ask->reply;
+    const char *name = job->protocol->input;
+    bool cuts = job->protocol->cuts;
     struct bn_embed *e = job->embed;
-    uint32_t n_ctx = bn_session_n_ctx(job->server->session);
+    uint32_t n_ctx = bn_session_n_ctx(job->engine->session);
     const size_t room = BN_SERVE_MAX_ANSWER_BYTES / (e->n_embd * FLOAT_BYTES);
-    if (!bn_job_take_prompts(job, bn_serve_member(body, "input"), "input", MAX_TEXTS, reply)) return false;
+    if (cuts && !bn_ask_flag(ask, ask->body, "truncate", &cuts)) return false;
+    if (!bn_job_take_prompts(job, bn_serve_member(ask->body, name), name, MAX_TEXTS, reply)) return false;
     if (job->n_prompts > room)
-        return bn_reply_refuse(reply, "input", "has too many texts: the answer would be larger than 64 MiB");
+        return bn_reply_refuse(reply, name, "has too many texts: the answer would be larger than 64 MiB");
     e->vectors = bn_alloc(job->n_prompts * e->n_embd, sizeof *e->vectors);
     if (e->vectors == NULL) return bn_reply_no_memory(reply);
     for (size_t i = 0; i < job->n_prompts; i++) {
-        const struct bn_prompt *text = &job->prompts[i];
+        struct bn_prompt *text = &job->prompts[i];
+        if (cuts && text->n_ids > n_ctx) cut(job, text, n_ctx);
         e->n_tokens += text->n_ids;
         if (text->text != NULL && text->n_bytes == 0)
-            return bn_reply_refuse(reply, "input", "has an empty text");
+            return bn_reply_refuse(reply, name, "has an empty text");
         if (text->n_ids <= n_ctx) continue;
         bn_reply_error(
-            reply, 400, "input", "context_length_exceeded",
-            "This model's maximum context length is %u tokens. However, your input has a text of %zu tokens. "
-            "Please reduce the length of the input.",
-            n_ctx, text->n_ids);
+            reply, 400, name, "context_length_exceeded",
+            "This model's maximum context length is %u tokens. However, your %s has a text of %zu tokens. "
+            "Please reduce the length of the %s.",
+            n_ctx, name, text->n_ids, name);
         return false;
     }
     return true;
 }
 
-static bool take_options(struct bn_job *job, const bn_json *body, struct bn_reply *reply)
+static bool take_options(struct bn_ask *ask)
 {
-    struct bn_embed *e = job->embed;
-    const bn_json *form = bn_serve_member(body, "encoding_format");
-    const bn_json *length = bn_serve_member(body, "dimensions");
+    struct bn_embed *e = ask->job->embed;
+    const bn_json *form = bn_serve_member(ask->body, "encoding_format");
+    const bn_json *length = bn_serve_member(ask->body, "dimensions");
     uint64_t n = e->n_embd;
     const char *name = "float";
     if (form != NULL &&
         (!bn_json_string(form, &name) || (strcmp(name, "float") != 0 && strcmp(name, "base64") != 0)))
-        return bn_reply_refuse(reply, "encoding_format", "is not \"float\" or \"base64\"");
+        return bn_ask_refuse(ask, "encoding_format", "is not \"float\" or \"base64\"");
     e->base64 = strcmp(name, "base64") == 0;
     if (length == NULL || (bn_json_u64(length, &n) && n == e->n_embd)) return true;
-    bn_reply_error(reply, 400, "dimensions", NULL,
+    bn_reply_error(ask->reply, 400, "dimensions", NULL,
                    "dimensions is not %zu, the length of this model's vectors, which cannot be shortened",
                    e->n_embd);
     return false;
 }
 
-static bn_pooling pooling_of(const struct bn_server *s)
+static bn_pooling pooling_of(const struct bn_engine *e)
 {
-    return s->o->pooling != BN_POOLING_FILE ? (bn_pooling)s->o->pooling : bn_model_hparams(s->model)->pooling;
+    const struct bn_serve_options *o = e->server->o;
+    return o->pooling != BN_POOLING_FILE ? (bn_pooling)o->pooling : bn_model_hparams(e->model)->pooling;
 }
 
-static bool check_model(struct bn_job *job, struct bn_reply *reply)
+bool bn_embed_can(const struct bn_engine *e)
 {
-    bn_pooling pooling = pooling_of(job->server);
-    if (pooling != BN_POOLING_FILE && pooling != BN_POOLING_NONE) return true;
-    bn_reply_error(
-        reply, 400, "model", NULL,
-        "the model's file does not say how tokens become one vector; start bn-serve with --pooling mean "
-        "or --pooling last");
-    return false;
+    bn_pooling pooling = pooling_of(e);
+    return pooling != BN_POOLING_FILE && pooling != BN_POOLING_NONE;
 }
 
-bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *text, size_t n,
-                    struct bn_reply *reply)
+bool bn_embed_read(struct bn_ask *ask)
 {
-    struct bn_job *job = bn_job_new(server, reply);
-    bn_json *body = NULL;
-    *out = NULL;
-    if (job == NULL) return false;
+    struct bn_job *job = ask->job;
     job->embed = bn_alloc(1, sizeof *job->embed);
+    if (job->embed == NULL) return bn_reply_no_memory(ask->reply);
+    job->embed->n_embd = bn_model_hparams(job->engine->model)->n_embd;
     job->n_choices = 1;
     job->choices[0].job = job;
-    if (job->embed == NULL) (void)bn_reply_no_memory(reply);
-    if (job->embed != NULL) job->embed->n_embd = bn_model_hparams(server->model)->n_embd;
-    bool good = job->embed != NULL && bn_serve_parse(&body, text, n, reply) && check_model(job, reply) &&
-                take_options(job, body, reply) && take_input(job, body, reply);
-    bn_json_free(body);
-    if (good) {
-        job->choices[0].gen.n_prompt = job->embed->n_tokens;
-        *out = job;
-    } else {
-        bn_job_release(job);
-    }
-    return good;
+    if (!bn_embed_can(ask->engine))
+        bn_reply_error(ask->reply, 400, "model", NULL,
+                       "the model's file does not say how tokens become one vector; start bn-serve with "
+                       "--pooling mean or --pooling last");
+    if (ask->reply->status != 0 || !take_options(ask) || !take_input(ask)) return false;
+    job->choices[0].gen.n_prompt = job->embed->n_tokens;
+    return true;
 }
 
 void bn_embed_release(struct bn_embed *e)
@@ -133,7 +136,7 @@ bool bn_embed_has_begun(const struct bn_job *job)
 
 bn_status bn_embed_start(struct bn_job *job, bn_error *err)
 {
-    struct bn_server *s = job->server;
+    struct bn_engine *s = job->engine;
     struct bn_embed *e = job->embed;
     const struct bn_prompt *text = &job->prompts[e->n_done];
     /* The time of an answer would disclose the texts of other tenants. */
@@ -147,7 +150,7 @@ bn_status bn_embed_start(struct bn_job *job, bn_error *err)
 
 void bn_embed_stop(struct bn_job *job)
 {
-    bn_scheduler *scheduler = job->server->lanes.scheduler; /* NULL after a pass that failed */
+    bn_scheduler *scheduler = job->engine->lanes.scheduler; /* NULL after a pass that failed */
     if (scheduler != NULL) bn_scheduler_embed(scheduler, NULL);
     bn_embedding_close(job->embed->embedding);
     job->embed->embedding = NULL;
@@ -155,7 +158,7 @@ void bn_embed_stop(struct bn_job *job)
 
 bool bn_embed_advance(struct bn_job *job)
 {
-    if (!bn_scheduler_has_embedded(job->server->lanes.scheduler)) return false;
+    if (!bn_scheduler_has_embedded(job->engine->lanes.scheduler)) return false;
     bn_embed_stop(job);
     job->embed->n_done++;
     return true;
@@ -163,31 +166,26 @@ bool bn_embed_advance(struct bn_job *job)
 
 /* ---- the answer ---- */
 
-void bn_embed_answer(struct bn_job *job)
+void bn_embed_put(const struct bn_job *job, size_t i, struct bn_buf *out)
 {
     const struct bn_embed *e = job->embed;
-    struct bn_reply reply = {.status = 200, .body.max = BN_SERVE_MAX_ANSWER_BYTES};
-    struct bn_buf *out = &reply.body;
-    bn_buf_puts(out, "{\"object\":\"list\",\"data\":[");
-    for (size_t i = 0; i < job->n_prompts; i++) {
-        bn_buf_printf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i > 0 ? "," : "", i);
-        const float *vector = e->vectors + i * e->n_embd;
-        if (e->base64) {
-            bn_buf_putc(out, '"');
-            bn_base64_encode(out, vector, e->n_embd * sizeof *vector); /* every target is little endian */
-            bn_buf_putc(out, '"');
-        } else {
-            bn_number_put_f32s(out, vector, e->n_embd);
-        }
-        bn_buf_putc(out, '}');
+    const float *vector = e->vectors + i * e->n_embd;
+    if (e->base64) {
+        bn_buf_putc(out, '"');
+        bn_base64_encode(out, vector, e->n_embd * sizeof *vector); /* every target is little endian */
+        bn_buf_putc(out, '"');
+    } else {
+        bn_number_put_f32s(out, vector, e->n_embd);
     }
-    bn_buf_puts(out, "],\"model\":");
-    bn_json_write_string(out, job->server->model_id);
-    bn_buf_printf(out, ",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}\n", e->n_tokens,
-                  e->n_tokens);
-    if (out->failed) {
-        bn_buf_release(out);
-        reply = (struct bn_reply){0};
+}
+
+void bn_embed_answer(struct bn_job *job)
+{
+    struct bn_reply reply = {.status = 200, .protocol = job->protocol, .body.max = BN_SERVE_MAX_ANSWER_BYTES};
+    job->protocol->embedded(job, &reply.body);
+    if (reply.body.failed) {
+        bn_buf_release(&reply.body);
+        reply = (struct bn_reply){.protocol = job->protocol};
         bn_reply_error(&reply, 503, NULL, NULL, "out of memory");
     }
     pthread_mutex_lock(&job->server->lock);

@@ -13,16 +13,17 @@
 #include "model/device.h"
 #include "model/model.h"
 #include "tools/cli/report.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 #define SECOND 1000000000u
 #define PING_NS (10u * (uint64_t)SECOND) /* of silence */
 #define MAX_RETRY_S 120u
 #define LOST "device_lost" /* the code of such errors */
 
-bn_status bn_engine_open(struct bn_server *s, bn_error *err)
+bn_status bn_engine_open(struct bn_engine *e, bn_error *err)
 {
-    const struct bn_serve_options *o = s->o;
+    const struct bn_serve_options *o = e->server->o;
+    struct bn_args args = *e->server->args;
     bn_session_options options = {.n_ctx = o->n_ctx,
                                   .n_batch = o->n_batch,
                                   .n_threads = o->n_threads,
@@ -30,13 +31,15 @@ bn_status bn_engine_open(struct bn_server *s, bn_error *err)
     bn_session *session = NULL;
     /* Each conversation needs one; the others serve what several have in common. */
     if (options.snapshot_bytes == 0)
-        options.snapshot_bytes = (o->n_sequences + 4ull) * bn_model_state_bytes(s->model);
-    BN_TRY(bn_session_open(&session, s->model, &options, err));
-    s->session = session;
-    BN_TRY(bn_cli_live_open(&s->live, s->args, &o->live, s->session, err));
-    BN_TRY(bn_lanes_open(&s->lanes, s->session, s->tok, o->n_sequences, err));
-    s->lanes.slowdown = o->max_slowdown;
-    return bn_sequence_open(&s->embedding, s->session, 0, err);
+        options.snapshot_bytes = (o->n_sequences + 4ull) * bn_model_state_bytes(e->model);
+    BN_TRY(bn_session_open(&session, e->model, &options, err));
+    e->session = session;
+    args.model = e->file;
+    if (e->name == e->server->engines[0].name)
+        BN_TRY(bn_cli_live_open(&e->live, &args, &o->live, e->session, err));
+    BN_TRY(bn_lanes_open(&e->lanes, e->session, e->tok, o->n_sequences, err));
+    e->lanes.slowdown = o->max_slowdown;
+    return bn_sequence_open(&e->embedding, e->session, 0, err);
 }
 
 /* ---- called by the HTTP thread ---- */
@@ -46,32 +49,37 @@ unsigned bn_engine_retry_after(const struct bn_server *s)
 {
     const struct bn_histogram *h = &s->metrics.request;
     double mean = h->n > 0 ? h->sum / (double)h->n : 1.0;
-    double seconds = mean * (double)s->n_waiting / (double)s->lanes.n;
+    double seconds = mean * (double)(s->n_waiting + s->n_waiters) / (double)s->o->n_sequences;
     return seconds < 1.0 ? 1 : seconds > MAX_RETRY_S ? MAX_RETRY_S : (unsigned)seconds;
 }
 
-static bool enter(struct bn_server *s, struct bn_job *job, struct bn_reply *reply)
+bool bn_engine_admit(struct bn_server *s, uint64_t client, size_t n, struct bn_reply *reply)
 {
     if (s->stopping) {
         reply->retry_after_s = 1;
         bn_reply_error(reply, 503, NULL, NULL, "the server is stopping");
         return false;
     }
-    if (s->lost) {
+    /* The last quarter of the queue is for clients that have nothing in it. */
+    uint64_t room = (uint64_t)s->o->max_queue + s->n_lanes,
+             n_all = s->n_running + s->n_waiting + s->n_waiters;
+    if (bn_queue_knows(s, client)) room -= s->o->max_queue / 4;
+    if (n_all + n <= room && bn_queue_enter(s, client, bn_clock_ns())) return true;
+    s->metrics.n_rejected++;
+    reply->retry_after_s = bn_engine_retry_after(s);
+    bn_reply_error(reply, 429, NULL, "queue_full", "%zu answers are waiting already",
+                   s->n_waiting + s->n_waiters);
+    return false;
+}
+
+static bool enter(struct bn_server *s, struct bn_job *job, struct bn_reply *reply)
+{
+    if (job->engine->lost) {
         bn_reply_error(reply, 503, NULL, LOST,
                        "the device that computes was lost; the server has to be started again");
         return false;
     }
-    /* The last quarter of the queue is for clients that have nothing in it. */
-    uint64_t room = (uint64_t)s->o->max_queue + s->lanes.n;
-    if (bn_queue_knows(s, job->client)) room -= s->o->max_queue / 4;
-    if (s->n_running + s->n_waiting + job->n_choices > room ||
-        !bn_queue_enter(s, job->client, bn_clock_ns())) {
-        s->metrics.n_rejected++;
-        reply->retry_after_s = bn_engine_retry_after(s);
-        bn_reply_error(reply, 429, NULL, "queue_full", "%zu answers are waiting already", s->n_waiting);
-        return false;
-    }
+    if (!bn_engine_admit(s, job->client, job->n_choices, reply)) return false;
     struct bn_job **end = &s->jobs;
     while (*end != NULL)
         end = &(*end)->next;
@@ -135,9 +143,9 @@ static void end_choice(struct bn_server *s, struct bn_choice *c)
     pthread_mutex_lock(&s->lock);
     c->ended = true;
     pthread_mutex_unlock(&s->lock);
-    if (s->embeds == job) {
+    if (job->engine->embeds == job) {
         bn_embed_stop(job);
-        s->embeds = NULL;
+        job->engine->embeds = NULL;
     }
     if (!job->dropped && c->gen.stuck == BN_ERR_NOMEM) {
         bn_answer_failed(job, 503, NULL, "out of memory");
@@ -178,18 +186,18 @@ static void end_choices(struct bn_server *s, struct bn_job *job, bool started)
     }
 }
 
-static void cancel(struct bn_server *s, struct bn_job *job)
+static void cancel(struct bn_job *job)
 {
     for (size_t i = 0; i < job->n_choices; i++)
         if (job->choices[i].started && !job->choices[i].ended)
-            bn_scheduler_cancel(s->lanes.scheduler, &job->choices[i].gen);
+            bn_scheduler_cancel(job->engine->lanes.scheduler, &job->choices[i].gen);
 }
 
 /* Its client left, or it failed: what runs is cancelled, what waits is dropped. May free the job. */
 static void drop_job(struct bn_server *s, struct bn_job *job)
 {
     job->dropped = true;
-    cancel(s, job);
+    cancel(job);
     end_choices(s, job, false);
 }
 
@@ -211,15 +219,16 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     if (job->first_ns == 0 && c->gen.n_ids > 0) job->first_ns = bn_clock_ns();
     bn_status_tokens(c, bn_clock_ns());
     pthread_mutex_unlock(&job->server->lock);
-    bn_buf_append(&c->answer, text, n_bytes);
-    if (!job->dropped) bn_answer_token(c);
+    bn_answer_token(c, text, n_bytes);
     return true;
 }
 
 static bool may_start(struct bn_server *s, const struct bn_choice *c)
 {
-    if (c->job->embed != NULL) return s->embeds == NULL;
-    return s->lanes.n_busy < s->lanes.n && !bn_lanes_should_wait(&s->lanes, &c->gen, c->job->tenant);
+    const struct bn_engine *e = c->job->engine;
+    (void)s;
+    if (c->job->embed != NULL) return e->embeds == NULL;
+    return e->lanes.n_busy < e->lanes.n && !bn_lanes_should_wait(&e->lanes, &c->gen, c->job->tenant);
 }
 
 /* The next choice that may start; it counts as running. */
@@ -239,15 +248,16 @@ static struct bn_choice *take_waiting(struct bn_server *s)
     return c;
 }
 
-static bn_status start_choice(struct bn_server *s, struct bn_choice *c, bn_error *err)
+static bn_status start_choice(struct bn_choice *c, bn_error *err)
 {
+    struct bn_engine *e = c->job->engine;
     if (c->job->embed != NULL) {
-        s->embeds = c->job;
+        e->embeds = c->job;
         return bn_embed_start(c->job, err);
     }
     c->gen.on_token = on_token;
     c->gen.user = c;
-    return bn_lanes_start(&s->lanes, &c->gen, c->job->tenant, err);
+    return bn_lanes_start(&e->lanes, &c->gen, c->job->tenant, err);
 }
 
 static void start_waiting(struct bn_server *s)
@@ -255,7 +265,7 @@ static void start_waiting(struct bn_server *s)
     struct bn_choice *c;
     while ((c = take_waiting(s)) != NULL) {
         bn_error err = {0};
-        if (start_choice(s, c, &err) == BN_OK) continue;
+        if (start_choice(c, &err) == BN_OK) continue;
         bn_answer_failed(c->job, 500, NULL, err.msg);
         c->job->dropped = true; /* the sweep drops the rest of it */
         end_choice(s, c);
@@ -271,12 +281,13 @@ static struct bn_job *next_job(struct bn_server *s, const struct bn_job *job)
     return next;
 }
 
-/* A pass failed: all that ran has failed. */
-static void fail_all(struct bn_server *s, unsigned status, const char *code, const char *message)
+/* A pass failed: all that ran in it has failed. */
+static void fail_all(struct bn_engine *e, unsigned status, const char *code, const char *message)
 {
+    struct bn_server *s = e->server;
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
         next = next_job(s, job);
-        if (count(job, true) == 0) continue;
+        if (job->engine != e || count(job, true) == 0) continue;
         if (!job->dropped) bn_answer_failed(job, status, code, message);
         job->dropped = true;
         end_choices(s, job, true);
@@ -284,15 +295,16 @@ static void fail_all(struct bn_server *s, unsigned status, const char *code, con
 }
 
 /* What became of the text that is being embedded. After it the job waits for its next turn. */
-static void advance_embeds(struct bn_server *s)
+static void advance_embeds(struct bn_engine *e)
 {
-    struct bn_job *job = s->embeds;
+    struct bn_server *s = e->server;
+    struct bn_job *job = e->embeds;
     if (job == NULL || !(bn_embed_advance(job) || job->dropped)) return;
     if (job->dropped || bn_embed_n_next(job) == 0) {
         end_choice(s, &job->choices[0]);
         return;
     }
-    s->embeds = NULL;
+    e->embeds = NULL;
     pthread_mutex_lock(&s->lock);
     job->choices[0].started = false;
     s->n_waiting++;
@@ -301,61 +313,75 @@ static void advance_embeds(struct bn_server *s)
 }
 
 /* Goes on with the CPU if that is asked for. The session that is left stays open: the other thread may look at it. */
-static void leave_device(struct bn_server *s)
+static void leave_device(struct bn_engine *e)
 {
+    struct bn_server *s = e->server;
     bn_error err = {0};
     bn_status status = BN_ERR_IO;
     pthread_mutex_lock(&s->lock);
     if (s->o->device_lost == 1) {
-        bn_lanes_close(&s->lanes);
-        bn_sequence_close(s->embedding);
-        bn_live_close(s->live);
-        s->embedding = NULL;
-        s->live = NULL;
-        s->left = s->session;
-        bn_model_leave_device(s->model);
-        status = bn_engine_open(s, &err);
+        bn_lanes_close(&e->lanes);
+        bn_sequence_close(e->embedding);
+        bn_live_close(e->live);
+        e->embedding = NULL;
+        e->live = NULL;
+        e->left = e->session;
+        bn_model_leave_device(e->model);
+        status = bn_engine_open(e, &err);
     }
-    s->lost = status != BN_OK;
+    e->lost = status != BN_OK;
+    if (e->lost) e->keep_ns = 0; /* of several models, the next request opens it again */
     pthread_mutex_unlock(&s->lock);
-    if (!s->lost)
+    if (!e->lost)
         bn_report_warning("the device is lost; the CPU goes on");
     else
         bn_report_warning("the device is lost%s%s; start the server again, or with --device-lost cpu",
                           err.msg[0] != '\0' ? ": " : "", err.msg);
 }
 
-static void pass(struct bn_server *s)
+static void pass(struct bn_engine *e)
 {
+    struct bn_server *s = e->server;
     bn_error err = {0};
     const bn_generation *ended;
-    if (bn_lanes_step(&s->lanes, &err) != BN_OK) {
-        bool lost = s->model->device != NULL && err.code == BN_ERR_IO;
-        if (!s->lost) bn_report_warning("a pass failed: %s", err.msg);
-        fail_all(s, lost ? 503 : 500, lost ? LOST : NULL, err.msg);
-        if (lost && !s->lost) leave_device(s);
+    if (bn_lanes_step(&e->lanes, &err) != BN_OK) {
+        bool lost = e->model->device != NULL && err.code == BN_ERR_IO;
+        if (!e->lost) bn_report_warning("a pass failed: %s", err.msg);
+        fail_all(e, lost ? 503 : 500, lost ? LOST : NULL, err.msg);
+        if (lost && !e->lost) leave_device(e);
         return;
     }
-    bn_model_repack(s->model);
+    bn_model_repack(e->model);
     pthread_mutex_lock(&s->lock);
     s->metrics.n_passes++;
-    bn_status_pass(s);
+    bn_status_pass(e);
     pthread_mutex_unlock(&s->lock);
-    while ((ended = bn_lanes_take(&s->lanes)) != NULL)
+    while ((ended = bn_lanes_take(&e->lanes)) != NULL)
         end_choice(s, ended->user);
-    advance_embeds(s);
+    advance_embeds(e);
+}
+
+/* A pass of each engine that has work; whether there was one. */
+static bool pass_all(struct bn_server *s)
+{
+    bool any = false;
+    for (size_t i = 0; i < s->n_engines; i++) {
+        struct bn_engine *e = &s->engines[i];
+        pthread_mutex_lock(&s->lock);
+        bool busy = e->state == BN_ENGINE_OPEN && (e->lanes.n_busy > 0 || e->embeds != NULL);
+        e->n_users += busy; /* the pass may end the last job */
+        pthread_mutex_unlock(&s->lock);
+        if (!busy) continue;
+        pass(e);
+        pthread_mutex_lock(&s->lock);
+        bn_engine_leave(e);
+        pthread_mutex_unlock(&s->lock);
+        any = true;
+    }
+    return any;
 }
 
 /* ---- clients ---- */
-
-/* Whether the client has closed its connection; libmicrohttpd does not look while it is suspended. Under the lock, so
- * that the descriptor is still the connection's. */
-static bool has_left(const struct bn_job *job)
-{
-    struct pollfd p = {.fd = job->fd, .events = POLLRDHUP};
-    if (job->gone) return true;
-    return job->fd >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-}
 
 /* The time of --max-time is over. What was generated is the answer, if there is a token of each choice. */
 static void end_late(struct bn_server *s, struct bn_job *job)
@@ -367,16 +393,23 @@ static void end_late(struct bn_server *s, struct bn_job *job)
         fail_job(s, job, 429, "no answer within the time that this server allows (--max-time)");
         return;
     }
-    cancel(s, job);
+    cancel(job);
+}
+
+bool bn_listener_has_left(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+    return fd >= 0 && poll(&p, 1, 0) > 0;
 }
 
 static void sweep(struct bn_server *s)
 {
     uint64_t now = bn_clock_ns(), most = s->o->max_time_s * SECOND;
+    bn_models_sweep(s, now);
     for (struct bn_job *job = next_job(s, NULL), *next; job != NULL; job = next) {
         next = next_job(s, job);
         pthread_mutex_lock(&s->lock);
-        bool left = has_left(job);
+        bool left = job->gone || bn_listener_has_left(job->fd);
         job->gone = left;
         if (left) bn_listener_resume(job); /* the connection ends */
         bool silent = job->stream && !left && !job->dropped && now > job->written_ns + PING_NS;
@@ -391,11 +424,11 @@ static void sweep(struct bn_server *s)
 
 static void publish_load(struct bn_server *s)
 {
-    if (s->live == NULL) return;
+    struct bn_engine *e = &s->engines[0];
     pthread_mutex_lock(&s->lock);
-    struct bn_live_load load = {s->lanes.n, s->n_running, s->n_waiting, s->metrics.n_generations};
+    struct bn_live_load load = {e->n_lanes, s->n_running, s->n_waiting, s->metrics.n_generations};
+    if (e->state == BN_ENGINE_OPEN && e->live != NULL) bn_live_set_load(e->live, &load);
     pthread_mutex_unlock(&s->lock);
-    bn_live_set_load(s->live, &load);
 }
 
 static void wait_for_work(struct bn_server *s)
@@ -436,10 +469,7 @@ void bn_engine_run(struct bn_server *s)
         if (s->stopping && now > stop_ns) refuse_jobs(s, true);
         start_waiting(s);
         publish_load(s);
-        if (s->lanes.n_busy > 0 || s->embeds != NULL)
-            pass(s);
-        else if (next_job(s, NULL) == NULL && !s->stopping)
-            wait_for_work(s);
+        if (!pass_all(s) && next_job(s, NULL) == NULL && !s->stopping) wait_for_work(s);
         sweep(s);
         if (now - swept_ns < SECOND) continue;
         swept_ns = now;

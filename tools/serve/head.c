@@ -20,7 +20,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 #define MAX_HEAD_BYTES (32u << 10)
 #define MAX_TARGET_BYTES (8u << 10)
@@ -290,4 +290,23 @@ uint64_t bn_keys_owner(const struct bn_server *s, uint32_t tenant)
     char digits[17] = "0";
     if (tenant != 0) memcpy(digits, s->keys[tenant - 1], 16);
     return strtoull(digits, NULL, 16);
+}
+
+/* ---- addresses ---- */
+
+const void *bn_address_bytes(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET6
+               ? (const void *)&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr
+               : (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr;
+}
+
+uint64_t bn_address_number(const struct sockaddr *address)
+{
+    uint64_t hash = 14695981039346656037u;
+    const unsigned char *at = address != NULL ? bn_address_bytes(address) : NULL;
+    size_t n = address == NULL ? 0 : address->sa_family == AF_INET6 ? 8 : 4;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ at[i]) * 1099511628211u;
+    return hash;
 }

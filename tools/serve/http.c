@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 #define CONNECTION_BYTES (64u << 10) /* of headers; head.c takes half of it, libmicrohttpd refuses more */
 #define READ_BYTES (32u << 10)       /* of a stream at a time */
@@ -57,6 +57,7 @@ struct exchange {
     uint64_t n_received;
     struct bn_reply reply; /* a refusal, or what needs no engine */
     struct bn_job *job;    /* NULL: not one to generate */
+    struct bn_waiter waiter;
     struct bn_log_entry log;
 };
 
@@ -73,16 +74,18 @@ static void add_cors(const struct exchange *x, struct MHD_Response *response)
     if (x->head.permitted == NULL) return;
     add_header(response, "Access-Control-Allow-Origin", x->head.permitted);
     add_header(response, "Access-Control-Expose-Headers",
-               "X-BN-Receipt, X-Request-Id, Retry-After, X-Should-Retry");
+               "X-BN-Receipt, X-Request-Id, Request-Id, Retry-After, X-Should-Retry");
     if (!x->head.is_preflight) return;
-    add_header(response, "Access-Control-Allow-Methods", "GET, POST");
-    add_header(response, "Access-Control-Allow-Headers",
-               "Authorization, Content-Type, X-Api-Key, OpenAI-Beta, OpenAI-Organization, OpenAI-Project, "
-               "Idempotency-Key, X-Stainless-Arch, X-Stainless-Async, X-Stainless-Custom-Poll-Interval, "
-               "X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
-               "X-Stainless-Poll-Helper, X-Stainless-Raw-Response, X-Stainless-Read-Timeout, "
-               "X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, "
-               "X-Stainless-Timeout");
+    add_header(response, "Access-Control-Allow-Methods", "GET, POST, DELETE");
+    add_header(
+        response, "Access-Control-Allow-Headers",
+        "Authorization, Content-Type, X-Api-Key, OpenAI-Beta, OpenAI-Organization, OpenAI-Project, "
+        "Idempotency-Key, Anthropic-Version, Anthropic-Beta, "
+        "Anthropic-Dangerous-Direct-Browser-Access, X-Stainless-Arch, X-Stainless-Async, X-Stainless-Custom-Poll-Interval, "
+        "X-Stainless-Helper-Method, X-Stainless-Lang, X-Stainless-OS, X-Stainless-Package-Version, "
+        "X-Stainless-Poll-Helper, X-Stainless-Raw-Response, X-Stainless-Read-Timeout, "
+        "X-Stainless-Retry-Count, X-Stainless-Runtime, X-Stainless-Runtime-Version, "
+        "X-Stainless-Timeout");
     add_header(response, "Access-Control-Max-Age", "600");
 }
 
@@ -94,6 +97,7 @@ static void add_common(const struct exchange *x, struct MHD_Response *response)
     size_t used = 0;
     add_header(response, "X-Content-Type-Options", "nosniff");
     add_header(response, "X-Request-Id", x->log.id);
+    add_header(response, "Request-Id", x->log.id); /* Anthropic's name of it */
     if (x->http->server->o->cors.n > 0) add_header(response, "Vary", "Origin");
     add_cors(x, response);
     for (size_t i = 0; job != NULL && i < job->n_choices; i++)
@@ -196,7 +200,8 @@ static enum MHD_Result send_stream(struct exchange *x, struct MHD_Connection *c)
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, READ_BYTES, read_stream, x, NULL);
     if (response == NULL) return MHD_NO;
-    add_header(response, "Content-Type", "text/event-stream; charset=utf-8");
+    add_header(response, "Content-Type",
+               x->job->protocol->is_lines ? "application/x-ndjson" : "text/event-stream; charset=utf-8");
     add_header(response, "Cache-Control", "no-cache");
     add_header(response, "X-Accel-Buffering", "no");
     return queue(x, c, 200, response, 0, true);
@@ -225,6 +230,11 @@ void bn_listener_resume(struct bn_job *job)
     MHD_resume_connection(job->connection);
 }
 
+void bn_listener_retry(struct bn_waiter *waiter)
+{
+    MHD_resume_connection(waiter->connection);
+}
+
 /* ---- requests ---- */
 
 static int fd_of(struct MHD_Connection *c)
@@ -237,24 +247,6 @@ static const struct sockaddr *address_of(struct MHD_Connection *c)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     return info != NULL ? info->client_addr : NULL;
-}
-
-static const void *bytes_of(const struct sockaddr *address)
-{
-    return address->sa_family == AF_INET6
-               ? (const void *)&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr
-               : (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr;
-}
-
-/* A number for an address of IPv4, or for the network of one of IPv6: who has one of its addresses has all of them. */
-static uint64_t number_of(const struct sockaddr *address)
-{
-    uint64_t hash = 14695981039346656037u;
-    const unsigned char *at = address != NULL ? bytes_of(address) : NULL;
-    size_t n = address == NULL ? 0 : address->sa_family == AF_INET6 ? 8 : 4;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * 1099511628211u;
-    return hash;
 }
 
 /* The request has come, and its deadline with it: what follows is up to the engine. */
@@ -302,6 +294,7 @@ static enum MHD_Result begin(struct exchange *x, struct MHD_Connection *c, const
     s->n_exchanges++;
     link->exchange = x;
     pthread_mutex_unlock(&s->lock);
+    x->reply.protocol = bn_route_protocol(path);
     bn_head_begin(head, version);
     (void)MHD_get_connection_values(c, MHD_HEADER_KIND, take_header, head);
     bn_head_end(head, method, size != NULL ? size->header_size : 0);
@@ -326,23 +319,43 @@ static enum MHD_Result take_body(struct exchange *x, const char *data, size_t n)
     return x->n_received > DISCARDED * most ? MHD_NO : MHD_YES;
 }
 
+/* Its model is not open: then the request is read again. False: the reply says why it cannot wait. */
+static bool wait_for_model(struct exchange *x, struct MHD_Connection *c, uint64_t client)
+{
+    struct bn_server *s = x->http->server;
+    x->waiter.connection = c;
+    x->waiter.fd = fd_of(c);
+    pthread_mutex_lock(&s->lock);
+    bool waits = bn_models_wait(s, &x->waiter, &x->reply, client);
+    if (waits) MHD_suspend_connection(c);
+    pthread_mutex_unlock(&s->lock);
+    return waits;
+}
+
+/* The whole request has come, or it has waited for its model. */
 static enum MHD_Result answer(struct exchange *x, struct MHD_Connection *c, const char *method,
                               const char *path)
 {
     struct bn_server *s = x->http->server;
     struct bn_job *job = NULL;
     struct bn_request request = {method, path, bn_buf_text(&x->body), x->body.len, x->head.tenant, 0};
-    request.client = x->head.tenant != 0 ? x->head.tenant : number_of(address_of(c));
+    request.client = x->head.tenant != 0 ? x->head.tenant : bn_address_number(address_of(c));
     stop_clock(x, c);
+    if (x->waiter.gone) return MHD_NO;
     if (x->reply.status == 0) bn_route(s, &request, &x->reply, &job);
+    bn_models_done(s, &x->waiter);
+    bool waits = job == NULL && x->reply.status == 0 && x->reply.engine != NULL;
+    if (waits && wait_for_model(x, c, request.client)) return MHD_YES;
     bn_buf_release(&x->body);
+    if (job != NULL && x->waiter.since_ns != 0) {
+        job->waited_ns = job->since_ns - x->waiter.since_ns;
+        job->since_ns = x->waiter.since_ns;
+    }
     if (job == NULL) return send_reply(x, c, &x->reply);
     job->connection = c;
     job->fd = fd_of(c);
     if (!bn_engine_submit(s, job, &x->reply)) {
-        pthread_mutex_lock(&s->lock);
-        bn_job_release(job);
-        pthread_mutex_unlock(&s->lock);
+        bn_job_drop(job);
         return send_reply(x, c, &x->reply);
     }
     pthread_mutex_lock(&s->lock);
@@ -372,7 +385,7 @@ static void write_log(const struct exchange *x, struct MHD_Connection *c, bool o
     struct bn_log_entry entry = x->log;
     const struct sockaddr *address = address_of(c);
     if (address == NULL ||
-        inet_ntop(address->sa_family, bytes_of(address), entry.from, sizeof entry.from) == NULL)
+        inet_ntop(address->sa_family, bn_address_bytes(address), entry.from, sizeof entry.from) == NULL)
         snprintf(entry.from, sizeof entry.from, "-");
     entry.tenant = x->head.tenant;
     entry.left = !ok;
@@ -387,6 +400,7 @@ static void completed(void *cls, struct MHD_Connection *c, void **state, enum MH
     struct link *link = link_of(c);
     *state = NULL;
     if (x == NULL) return;
+    bn_models_done(s, &x->waiter);
     if (x->begun && s->o->log) write_log(x, c, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     pthread_mutex_lock(&s->lock);
     if (x->job != NULL) {
@@ -423,7 +437,7 @@ static void connection_changed(void *cls, struct MHD_Connection *c, void **state
         *link = (struct link){http->links.next,
                               &http->links,
                               fd_of(c),
-                              number_of(address_of(c)),
+                              bn_address_number(address_of(c)),
                               bn_clock_ns() + s->o->timeout_s * SECOND,
                               NULL};
         link->next->prev = link->prev->next = link;
@@ -467,9 +481,9 @@ static enum MHD_Result accept_address(void *cls, const struct sockaddr *address,
     struct bn_listener *http = cls;
     struct bn_server *s = http->server;
     static const unsigned char loopback6[16] = {[15] = 1};
-    const unsigned char *at = bytes_of(address);
+    const unsigned char *at = bn_address_bytes(address);
     bool local = address->sa_family == AF_INET6 ? memcmp(at, loopback6, 16) == 0 : at[0] == 127;
-    uint64_t number = number_of(address);
+    uint64_t number = bn_address_number(address);
     uint32_t n_open = 0, most = s->o->max_per_address;
     (void)n;
     if (most == 0) most = local ? UINT32_MAX : PER_ADDRESS;
@@ -489,13 +503,6 @@ static size_t unread(const struct link *link)
     return job != NULL && job->stream ? job->reply.body.len - job->n_sent : 0;
 }
 
-/* libmicrohttpd does not notice an end that comes together with bytes. */
-static bool has_hung_up(int fd)
-{
-    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
-    return poll(&p, 1, 0) > 0;
-}
-
 void bn_listener_drop_slow(struct bn_listener *http)
 {
     uint64_t now = bn_clock_ns(), timeout_s = http->server->o->timeout_s, sum = 0;
@@ -507,7 +514,7 @@ void bn_listener_drop_slow(struct bn_listener *http)
         if (n > 0 && (most == NULL || n > unread(most))) most = link;
         if (n > 0 && link->deadline_ns == 0 && link->exchange->job->done)
             link->deadline_ns = now + (timeout_s + n / LEAST_RATE) * SECOND;
-        bool has_left = is_incomplete(link) && has_hung_up(link->fd);
+        bool has_left = is_incomplete(link) && bn_listener_has_left(link->fd);
         if (link->deadline_ns != 0 && (has_left || now > link->deadline_ns)) shutdown(link->fd, SHUT_RDWR);
     }
     if (sum > MAX_UNREAD_BYTES) {

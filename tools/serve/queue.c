@@ -5,7 +5,7 @@
  * ages while it waits: each BN_SERVE_TOKEN_NS count as one token less. So many new clients do not delay an old one
  * forever. Another request of the same client does not age it: a flood gains nothing.
  */
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 static struct bn_client *find(struct bn_server *s, uint64_t client)
 {

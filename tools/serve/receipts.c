@@ -29,7 +29,7 @@
 #include "base/file.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 #define MAX_WAITING 4096u
 #define MAX_WAITING_BYTES (64u << 20)
@@ -382,15 +382,13 @@ static void *write_all(void *user)
     return NULL;
 }
 
-/* Signals are for the main thread. */
-static bn_status start_writer(struct bn_receipts *r, bn_error *err)
+bn_status bn_serve_thread(pthread_t *thread, void *(*run)(void *), void *of, bn_error *err)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int why = pthread_create(&r->writer, NULL, write_all, r);
+    int why = pthread_create(thread, NULL, run, of);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    r->has_writer = why == 0;
     return why == 0 ? BN_OK : bn_fail_errno(err, why, "thread", "cannot start");
 }
 
@@ -409,7 +407,10 @@ static bn_status read_folder(struct bn_receipts *r, const struct bn_server *s, b
         trim(r);
     }
     bn_free(l.list);
-    return status == BN_OK ? start_writer(r, err) : status;
+    BN_TRY(status);
+    BN_TRY(bn_serve_thread(&r->writer, write_all, r, err));
+    r->has_writer = true;
+    return BN_OK;
 }
 
 static bn_status allocate(struct bn_receipts *r, bn_error *err)
@@ -468,21 +469,23 @@ void bn_receipts_close(struct bn_server *s)
 static bn_status build(struct bn_server *s, const struct bn_choice *c, struct bn_buf *text, bn_error *err)
 {
     bn_json *statement = NULL;
+    struct bn_engine *engine = c->job->engine;
+    bn_template tmpl = c->job->chat ? c->job->tmpl : BN_TEMPLATE_RAW;
     struct bn_receipt_input in = {
-        .model = s->model,
-        .session = s->session,
+        .model = engine->model,
+        .session = engine->session,
         .generation = &c->gen,
-        .model_name = bn_cli_model_name(s->args),
+        .model_name = engine->name,
         .prompt = c->text,
         .n_prompt_bytes = c->n_text_bytes,
-        .template_name = bn_template_name(c->job->chat ? s->tmpl : BN_TEMPLATE_RAW),
-        .thinking = c->job->chat ? bn_template_thinking(s->tmpl) : BN_THINKING_NONE,
+        .template_name = bn_template_name(tmpl),
+        .thinking = bn_template_thinking(tmpl),
         .isa = s->args->isa,
-        .load_ns = s->load_ns,
+        .load_ns = engine->load_ns,
         .n_threads = s->o->n_threads,
         .n_ctx = s->o->n_ctx,
         .n_batch = s->o->n_batch,
-        .facts = &s->facts,
+        .facts = &engine->facts,
     };
     BN_TRY(bn_receipt_build(&statement, &in, err));
     bn_status status = s->sign_key != NULL ? bn_receipt_sign(text, statement, s->sign_key, err)

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "lab/receipt/open.h"
 #include "model/model.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 /* ---- the verdict ---- */
 
@@ -24,8 +24,8 @@ static bn_json *new_verdict(const struct bn_job *job)
     bn_json_put_text(d, "reason", result->same ? NULL : result->reason);
     bn_json_put_u64(d, "tokens", result->n_tokens);
     bn_json_put_bool(d, "chain", result->same && result->chain);
-    bn_json_put_string(d, "model", job->server->model_id);
-    bn_json_put_text(d, "model_sha256", job->server->facts.model_sha256);
+    bn_json_put_string(d, "model", job->engine->id);
+    bn_json_put_text(d, "model_sha256", job->engine->facts.model_sha256);
     return d;
 }
 
@@ -39,8 +39,8 @@ bn_json *bn_replay_document(struct bn_job *job)
 {
     const struct bn_choice *c = &job->choices[0];
     bn_error err = {0};
-    if (bn_replay_compare(job->replay, job->server->model, &c->gen, &job->replayed, &err) != BN_OK ||
-        bn_model_check_file(job->server->model, &err) != BN_OK)
+    if (bn_replay_compare(job->replay, job->engine->model, &c->gen, &job->replayed, &err) != BN_OK ||
+        bn_model_check_file(job->engine->model, &err) != BN_OK)
         refuse(job, err.msg);
     bn_json *d = new_verdict(job);
     bn_json_put_string(d, "text", bn_buf_text(&c->answer));
@@ -64,8 +64,8 @@ static bn_status check_digest(struct bn_job *job, bool *good, bn_error *err)
 static bool fits(struct bn_job *job)
 {
     const bn_generation *gen = bn_replay_request(job->replay);
-    size_t n_vocab = bn_tokenizer_n_vocab(job->server->tok);
-    uint32_t n_ctx = bn_session_n_ctx(job->server->session);
+    size_t n_vocab = bn_tokenizer_n_vocab(job->engine->tok);
+    uint32_t n_ctx = bn_session_n_ctx(job->engine->session);
     bool good = gen->n_prompt > 0 && gen->n_predict > 0 && gen->n_prompt < n_ctx &&
                 gen->n_predict <= n_ctx - gen->n_prompt + 1;
     for (size_t i = 0; i < gen->n_prompt && good; i++)
@@ -74,12 +74,10 @@ static bool fits(struct bn_job *job)
     return good;
 }
 
-/* Reads the receipt; *good: it is worth a generation. */
-static bn_status prepare(struct bn_job *job, const struct bn_buf *text, bool *good, bn_error *err)
+/* *good: the receipt is worth a generation. */
+static bn_status prepare(struct bn_job *job, bool *good, bn_error *err)
 {
-    const struct bn_server *s = job->server;
-    const struct bn_receipt_keys keys = {.unverified = true};
-    BN_TRY(bn_receipt_open(&job->receipt, bn_buf_text(text), text->len, &keys, err));
+    const struct bn_engine *s = job->engine;
     BN_TRY(check_digest(job, good, err));
     if (!*good) return BN_OK;
     BN_TRY(bn_replay_open(&job->replay, &job->receipt, err));
@@ -90,39 +88,68 @@ static bn_status prepare(struct bn_job *job, const struct bn_buf *text, bool *go
 
 /* ---- the job ---- */
 
-/* Makes the job ready, or answers with a verdict. */
-static bool begin(struct bn_job *job, const struct bn_buf *text, struct bn_reply *reply)
+/* The id of the model that a receipt names, by its digest where that is known already, else by its name; "": of none. */
+static const char *model_of(struct bn_server *s, const struct bn_receipt *receipt)
 {
-    bn_error err = {0};
+    const char *digest = bn_json_text_of(receipt->predicate, "model.sha256"), *id = "";
+    const char *name = bn_json_text_of(receipt->predicate, "model.path");
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_engines; i++) {
+        const struct bn_engine *e = &s->engines[i];
+        bool is_known = e->n_ctx > 0;
+        if (strcmp(is_known ? e->facts.model_sha256 : bn_receipt_base_name(e->name),
+                   is_known ? digest : name) == 0)
+            id = e->id;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return id;
+}
+
+/* Makes the job ready, or answers with a verdict; status: of reading the receipt. */
+static bool begin(struct bn_job *job, bn_status status, bn_error *err, struct bn_reply *reply)
+{
     bool good = false;
-    bn_status status = prepare(job, text, &good, &err);
+    if (status == BN_OK) status = prepare(job, &good, err);
     if (status == BN_ERR_NOMEM) return bn_reply_no_memory(reply);
-    if (status != BN_OK) refuse(job, err.msg);
+    if (status != BN_OK) refuse(job, err->msg);
     if (status != BN_OK || !good) {
         bn_reply_json(reply, new_verdict(job));
         return false;
     }
     job->n_prompts = job->n_choices = 1;
     job->choices[0] = (struct bn_choice){.job = job, .gen = *bn_replay_request(job->replay)};
-    job->choices[0].answer.max = BN_SERVE_MAX_ANSWER_BYTES;
+    bn_answer_begin(&job->choices[0]);
     return true;
 }
 
 bool bn_replay_job(struct bn_job **out, struct bn_server *s, const char *id, uint32_t tenant,
                    struct bn_reply *reply)
 {
+    const struct bn_receipt_keys keys = {.unverified = true};
     struct bn_buf text = {.max = BN_SERVE_MAX_ANSWER_BYTES};
-    struct bn_job *job = bn_job_new(s, reply);
+    struct bn_receipt receipt = {0};
+    bn_error err = {0};
     *out = NULL;
-    if (job == NULL) return false;
+    if (!bn_receipts_find(s, id, tenant, &text)) {
+        bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
+        bn_buf_release(&text);
+        return false;
+    }
+    bn_status status = bn_receipt_open(&receipt, bn_buf_text(&text), text.len, &keys, &err);
+    bn_buf_release(&text);
+    struct bn_engine *engine = bn_engine_enter(s, model_of(s, &receipt), reply);
+    struct bn_job *job = engine != NULL ? bn_job_new(s, engine, reply) : NULL;
+    if (job == NULL) {
+        bn_receipt_release(&receipt);
+        return false;
+    }
+    job->receipt = receipt;
     snprintf(job->replay_of, sizeof job->replay_of, "%s", id);
     snprintf(job->id, sizeof job->id, "%.*s", (int)sizeof job->id - 1, id);
     job->tenant = UINT32_MAX - s->n_replays++;
-    if (!bn_receipts_find(s, id, tenant, &text))
-        bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
-    else if (begin(job, &text, reply))
+    if (begin(job, status, &err, reply))
         *out = job;
-    bn_buf_release(&text);
-    if (*out == NULL) bn_job_release(job);
+    else
+        bn_job_drop(job);
     return *out != NULL;
 }

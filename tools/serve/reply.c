@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Replies: documents, and errors in OpenAI's form. And the access log.
+ * Replies: documents, and errors in the form of the protocol. And the access log.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,10 +8,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
-/* "invalid_request_error" and so on, for a status of HTTP. */
-static const char *type_of(unsigned status)
+const char *bn_reply_error_type(unsigned status)
 {
     switch (status) {
     case 401:
@@ -25,17 +24,6 @@ static const char *type_of(unsigned status)
     default:
         return status >= 500 ? "server_error" : "invalid_request_error";
     }
-}
-
-bn_json *bn_reply_error_document(unsigned status, const char *param, const char *code, const char *message)
-{
-    bn_json *document = bn_json_new_object();
-    bn_json *error = bn_json_put_object(document, "error");
-    bn_json_put_string(error, "message", message);
-    bn_json_put_string(error, "type", type_of(status));
-    bn_json_put_string(error, "param", param);
-    bn_json_put_string(error, "code", code);
-    return document;
 }
 
 void bn_reply_json(struct bn_reply *reply, bn_json *document)
@@ -59,7 +47,8 @@ void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, 
     va_end(args);
     if (reply->status != 0) return;
     reply->status = status;
-    bn_reply_json(reply, bn_reply_error_document(status, param, code, message));
+    const struct bn_protocol *protocol = reply->protocol != NULL ? reply->protocol : &bn_openai_chat;
+    bn_reply_json(reply, protocol->error(status, param, code, message));
 }
 
 void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes)

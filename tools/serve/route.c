@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "model/model.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 /* ---- what is answered at once ---- */
 
@@ -30,26 +30,56 @@ static void health(struct bn_server *s, const struct bn_request *request, struct
 
 #define MODELS "/v1/models"
 
+static void put_model(bn_json *out, const struct bn_engine *e)
+{
+    bn_json_put_string(out, "id", e->id);
+    bn_json_put_string(out, "object", "model");
+    bn_json_put_u64(out, "created", e->server->created_s);
+    bn_json_put_string(out, "owned_by", "bn");
+    bn_json_put_bool(out, "loaded", e->state == BN_ENGINE_OPEN);
+    if (e->n_ctx == 0) return;
+    bn_json_put_u64(out, "max_model_len", e->n_ctx);
+    bn_json_put_string(out, "template", bn_template_name(e->tmpl));
+    bn_json_put_bool(out, "base", e->base);
+}
+
 /* The list, or with /ID one model. */
 static void models(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     const char *id = request->path + sizeof MODELS - 1;
-    bool is_list = id[0] == '\0';
-    if (!is_list && strcmp(id + 1, s->model_id) != 0) {
-        bn_reply_error(reply, 404, "model", "model_not_found", "no such model; this server has %s",
-                       s->model_id);
+    const struct bn_engine *one = id[0] == '\0' ? NULL : bn_models_find(s, id + 1);
+    if (id[0] != '\0' && one == NULL) {
+        bn_engine_refuse(s, reply);
         return;
     }
-    bn_json *document = bn_json_new_object(), *model = document;
-    if (is_list) bn_json_put_string(document, "object", "list");
-    if (is_list) model = bn_json_add_object(bn_json_put_array(document, "data"));
-    bn_json_put_string(model, "id", s->model_id);
-    bn_json_put_string(model, "object", "model");
-    bn_json_put_u64(model, "created", s->created_s);
-    bn_json_put_string(model, "owned_by", "bn");
-    bn_json_put_u64(model, "max_model_len", bn_session_n_ctx(s->session));
-    bn_json_put_string(model, "template", bn_template_name(s->tmpl));
-    bn_json_put_bool(model, "base", s->base);
+    bn_json *document = bn_json_new_object(), *data = NULL;
+    if (one == NULL) {
+        bn_json_put_string(document, "object", "list");
+        data = bn_json_put_array(document, "data");
+    }
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_engines && one == NULL; i++)
+        put_model(bn_json_add_object(data), &s->engines[i]);
+    if (one != NULL) put_model(document, one);
+    pthread_mutex_unlock(&s->lock);
+    bn_reply_json(reply, document);
+}
+
+/* What llama-server says of itself, as far as it is true here. */
+static void props(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    const struct bn_engine *e = &s->engines[0];
+    bn_json *document = bn_json_new_object();
+    (void)request;
+    pthread_mutex_lock(&s->lock);
+    bn_json_put_u64(document, "total_slots", e->n_lanes);
+    bn_json_put_string(document, "model_alias", e->id);
+    bn_json_put_string(document, "model_path", e->id);
+    bn_json_put_string(document, "chat_template_name", bn_template_name(e->tmpl));
+    bn_json_put_string(document, "build_info", s->fingerprint);
+    bn_json *settings = bn_json_put_object(document, "default_generation_settings");
+    bn_json_put_u64(settings, "n_ctx", e->n_ctx);
+    pthread_mutex_unlock(&s->lock);
     bn_reply_json(reply, document);
 }
 
@@ -72,18 +102,20 @@ static void recode(struct bn_server *s, const struct bn_request *request, struct
     int32_t *ids = NULL;
     char *text = NULL;
     size_t n = 0, n_bytes = 0;
-    bool good = bn_serve_parse(&body, request->body, request->n_bytes, reply);
+    struct bn_engine *engine = NULL;
+    bool good = bn_serve_parse(&body, request->body, request->n_bytes, reply) &&
+                (engine = bn_engine_enter(s, bn_json_text_of(body, "model"), reply)) != NULL;
     if (good && encode) {
         (void)bn_json_bool(bn_json_get(body, "add_special"), &special);
         good = bn_json_string(bn_json_get(body, "content"), &content) ||
                bn_reply_refuse(reply, "content", "is not a text");
-        if (good && bn_tokenize(s->tok, content, strlen(content), special ? BN_TOKENIZE_BOS : 0, &ids, &n,
-                                &err) != BN_OK)
+        if (good && bn_tokenize(engine->tok, content, strlen(content), special ? BN_TOKENIZE_BOS : 0, &ids,
+                                &n, &err) != BN_OK)
             good = bn_reply_failed(reply, "content", &err);
         bn_json_put_ids(document, "tokens", ids, n);
     } else if (good) {
-        good = bn_serve_parse_ids(s, bn_json_get(body, "tokens"), "tokens", &ids, &n, reply);
-        if (good && bn_detokenize(s->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK)
+        good = bn_serve_parse_ids(engine, bn_json_get(body, "tokens"), "tokens", &ids, &n, reply);
+        if (good && bn_detokenize(engine->tok, ids, n, false, &text, &n_bytes, &err) != BN_OK)
             good = bn_reply_failed(reply, "tokens", &err);
         bn_json_put_string(document, "content", text);
     }
@@ -91,6 +123,9 @@ static void recode(struct bn_server *s, const struct bn_request *request, struct
         bn_reply_json(reply, document);
     else
         bn_json_free(document);
+    pthread_mutex_lock(&s->lock);
+    bn_engine_leave(engine);
+    pthread_mutex_unlock(&s->lock);
     bn_free(ids);
     bn_free(text);
     bn_json_free(body);
@@ -267,8 +302,9 @@ static void report(struct bn_server *s, const struct bn_request *request, struct
 
 static const struct route {
     const char *path, *suffix; /* suffix: a prefix, something, and this */
-    bool get, is_prefix, is_public;
-    bool generates, chat, embeds;
+    bool get, removes, is_prefix, is_public;
+    bool any, replays; /* any: all methods */
+    const struct bn_protocol *protocol;
     void (*answer)(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply);
 } ROUTES[] = {
     {.path = "/health", .get = true, .is_public = true, .answer = health},
@@ -278,15 +314,33 @@ static const struct route {
     {.path = "/v1/benchmarks", .get = true, .answer = benchmarks},
     {.path = REPORTS, .get = true, .is_prefix = true, .answer = report},
     {.path = "/metrics", .get = true, .answer = metrics},
+    {.path = "/props", .get = true, .answer = props},
     {.path = MODELS, .get = true, .answer = models},
     {.path = MODELS "/", .get = true, .is_prefix = true, .answer = models},
-    {.path = RECEIPTS, .suffix = REPLAY, .generates = true},
+    {.path = RECEIPTS, .suffix = REPLAY, .replays = true},
     {.path = RECEIPTS, .get = true, .is_prefix = true, .answer = receipt},
     {.path = "/tokenize", .answer = recode},
     {.path = "/detokenize", .answer = recode},
-    {.path = "/v1/completions", .generates = true},
-    {.path = "/v1/chat/completions", .generates = true, .chat = true},
-    {.path = "/v1/embeddings", .embeds = true},
+    {.path = "/v1/completions", .protocol = &bn_openai_text},
+    {.path = "/v1/chat/completions", .protocol = &bn_openai_chat},
+    {.path = "/v1/responses", .protocol = &bn_openai_responses},
+    {.path = "/v1/responses/", .get = true, .removes = true, .is_prefix = true, .answer = bn_conversations},
+    {.path = "/v1/messages", .protocol = &bn_anthropic},
+    {.path = "/v1/messages/count_tokens", .answer = bn_anthropic_count},
+    {.path = "/v1/embeddings", .protocol = &bn_openai_embeddings},
+    {.path = "/api/chat", .protocol = &bn_ollama_chat},
+    {.path = "/api/generate", .protocol = &bn_ollama_generate},
+    {.path = "/api/embed", .protocol = &bn_ollama_embed},
+    {.path = "/api/embeddings", .protocol = &bn_ollama_embedding},
+    {.path = "/api/version", .get = true, .protocol = &bn_ollama_chat, .answer = bn_ollama_version},
+    {.path = "/api/tags", .get = true, .protocol = &bn_ollama_chat, .answer = bn_ollama_list},
+    {.path = "/api/ps", .get = true, .protocol = &bn_ollama_chat, .answer = bn_ollama_list},
+    {.path = "/api/show", .protocol = &bn_ollama_chat, .answer = bn_ollama_show},
+    {.path = "/api/",
+     .any = true,
+     .is_prefix = true,
+     .protocol = &bn_ollama_chat,
+     .answer = bn_ollama_refuse},
 };
 
 static bool is_at(const struct route *r, const char *path)
@@ -304,20 +358,28 @@ static const struct route *find(const char *path)
     return NULL;
 }
 
+const struct bn_protocol *bn_route_protocol(const char *path)
+{
+    const struct route *r = find(path);
+    return r != NULL ? r->protocol : NULL;
+}
+
 bool bn_route_check(struct bn_reply *reply, const char *method, const char *path, bool *needs_key)
 {
     const struct route *r = find(path);
     if (r == NULL) {
         bn_reply_error(reply, 404, NULL, NULL,
-                       "no such address; there are /v1/chat/completions, /v1/completions, "
+                       "no such address; there are /v1/chat/completions, /v1/completions, /v1/responses, "
                        "/v1/embeddings, /v1/models, /v1/receipts/ID, /v1/receipts/ID/replay, /v1/status, "
                        "/tokenize, /detokenize, /health, /metrics");
         return false;
     }
     *needs_key = !r->is_public;
-    if (r->get ? strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 : strcmp(method, "POST") == 0)
+    if (r->any ||
+        (r->get ? strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 : strcmp(method, "POST") == 0))
         return true;
-    reply->allow = r->get ? "GET, HEAD" : "POST";
+    if (r->removes && strcmp(method, "DELETE") == 0) return true;
+    reply->allow = r->removes ? "GET, HEAD, DELETE" : r->get ? "GET, HEAD" : "POST";
     bn_reply_error(reply, 405, NULL, NULL, "%s takes %s", r->path, reply->allow);
     return false;
 }
@@ -326,18 +388,13 @@ void bn_route(struct bn_server *s, const struct bn_request *request, struct bn_r
               struct bn_job **job)
 {
     const struct route *r = find(request->path);
-    bn_error err = {0};
     if (r == NULL) {
         bn_reply_error(reply, 404, NULL, NULL, "no such address");
-    } else if (!r->generates && !r->embeds) {
+    } else if (r->answer != NULL) {
         r->answer(s, request, reply);
-    } else if (bn_model_check_file(s->model, &err) != BN_OK) {
-        bn_reply_failed(reply, NULL, &err);
-    } else if (r->suffix != NULL) {
+    } else if (r->replays) {
         if (make_replay(s, request, reply, job)) (*job)->client = request->client;
-    } else if (r->embeds ? bn_embed_parse(job, s, request->body, request->n_bytes, reply)
-                         : bn_job_parse(job, s, request->body, request->n_bytes, r->chat, reply)) {
-        (*job)->tenant = request->tenant;
-        (*job)->client = request->client;
+    } else {
+        (void)bn_job_parse(job, s, r->protocol, request, reply);
     }
 }

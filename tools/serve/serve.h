@@ -7,6 +7,7 @@
 #define BN_SERVE_SERVE_H
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include "base/buf.h"
 #include "base/json.h"
@@ -24,11 +25,15 @@
 #define BN_SERVE_MAX_STOP_BYTES 256u
 #define BN_SERVE_MAX_TOP 20u
 #define BN_SERVE_MAX_KEYS 64u
+#define BN_SERVE_MAX_MODELS 256u
 #define BN_SERVE_MAX_ANSWER_BYTES (64u << 20)
 #define BN_SERVE_ID 33u                    /* hexadecimal digits and a NUL */
 #define BN_SERVE_RECEIPT (BN_SERVE_ID + 4) /* ID or ID-N */
 
 struct bn_serve_options {
+    struct bn_texts models;
+    uint32_t n_models; /* that are open at a time; 0: as many as fit */
+    const char *keep_alive;
     uint32_t n_threads, n_ctx, n_batch, n_sequences; /* 0: not given */
     uint64_t snapshot_bytes;                         /* 0: not given */
     enum bn_cli_think think;
@@ -49,17 +54,24 @@ struct bn_serve_options {
 
 /* ---- replies ---- */
 
+struct bn_job;
+struct bn_choice;
+struct bn_server;
+struct bn_protocol;
+
 /* What a handler answers; the body is JSON unless type says otherwise. */
 struct bn_reply {
     unsigned status; /* HTTP's */
     const char *type;
-    const char *allow;      /* header Allow of 405 */
-    const char *cache;      /* header Cache-Control; NULL: no-store */
-    const char *policy;     /* header Content-Security-Policy; NULL: none */
-    unsigned retry_after_s; /* 0: no such header */
+    const char *allow;                  /* header Allow of 405 */
+    const char *cache;                  /* header Cache-Control; NULL: no-store */
+    const char *policy;                 /* header Content-Security-Policy; NULL: none */
+    unsigned retry_after_s;             /* 0: no such header */
+    const struct bn_protocol *protocol; /* whose form errors have; NULL: OpenAI's */
+    struct bn_engine *engine;           /* without a status: what the request waits for, or has waited for */
     struct bn_buf body;
 };
-/* An error in OpenAI's form; param and code may be NULL. A reply that has a status keeps it. */
+/* An error in the form of the protocol; param and code may be NULL. A reply that has a status keeps it. */
 void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
                     const char *fmt, ...) BN_PRINTF(5, 6);
 void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
@@ -71,8 +83,8 @@ void bn_reply_json(struct bn_reply *reply, bn_json *document);
 /* Status 400, "NAME WHAT"; status 503, "out of memory". Both return false. */
 bool bn_reply_refuse(struct bn_reply *reply, const char *name, const char *what);
 bool bn_reply_no_memory(struct bn_reply *reply);
-/* The object {"error": {...}}, to be freed by the caller. */
-bn_json *bn_reply_error_document(unsigned status, const char *param, const char *code, const char *message);
+/* OpenAI's name of an error, such as "invalid_request_error". */
+const char *bn_reply_error_type(unsigned status);
 
 /* page/page.c: the chat and the dashboard. Each is one file that loads nothing. Its policy permits the one script and the one
  * style sheet in it, by their digests, and requests to the server that it came from. */
@@ -95,130 +107,6 @@ struct bn_benchmarks {
 /* BN_ERR_NOT_FOUND when it is not a folder. */
 BN_MUST_CHECK bn_status bn_benchmarks_open(struct bn_benchmarks *b, const char *folder, bn_error *err);
 void bn_benchmarks_close(struct bn_benchmarks *b);
-
-/* ---- jobs ---- */
-
-struct bn_job;
-struct bn_server;
-
-/* One answer to one prompt. */
-struct bn_choice {
-    struct bn_job *job;
-    const char *text; /* the prompt, its template applied; NULL: tokens were given */
-    size_t n_text_bytes;
-    bn_generation gen;
-    bool started, ended;
-    char receipt[BN_SERVE_RECEIPT];
-    struct bn_buf answer; /* not streamed: all of it; streamed: what has not been sent */
-    size_t n_shown;       /* tokens whose log-probabilities were sent */
-    size_t n_text;        /* bytes of text before those that come */
-
-    /* Under the server's lock, for counters and /v1/status. */
-    size_t n_seen;           /* tokens that were counted */
-    uint64_t last_ns;        /* of the last token */
-    uint32_t lane, position; /* its sequence, and the tokens that this holds after the last pass */
-    bool placed;             /* lane and position are known */
-    double first_token_s;
-};
-
-struct bn_embed; /* embeddings.c */
-
-/* One request to generate. What the first part holds does not change once the job is submitted. */
-struct bn_job {
-    struct bn_server *server;
-    bool chat, stream, include_usage, want_logprobs;
-    uint32_t n_top;
-    char id[BN_SERVE_ID];
-    uint64_t created_s, since_ns;
-    struct bn_prompt *prompts; /* also texts to embed */
-    struct bn_choice choices[BN_SERVE_MAX_CHOICES];
-    size_t n_prompts, n_choices;
-    const char *stops[BN_SERVE_MAX_STOPS + 8]; /* those of the request, then those of the template */
-    char stop_texts[BN_SERVE_MAX_STOPS][BN_SERVE_MAX_STOP_BYTES + 1];
-    size_t n_stops;
-    bn_grammar *grammar;    /* NULL: any text */
-    struct bn_embed *embed; /* texts to embed, as the one choice; NULL: text is generated */
-    uint32_t tenant;        /* number of the key, 0 without keys */
-    uint64_t client;        /* who waits in the fair queue: the key, else the address */
-    int fd;                 /* of the connection */
-
-    /* Not NULL: a receipt is generated again; replay.c. */
-    struct bn_replay *replay;
-    char replay_of[BN_SERVE_ID + 4];
-    struct bn_receipt receipt;
-    struct bn_replay_result replayed;
-
-    /* Under the server's lock. */
-    struct bn_job *next;
-    struct bn_reply reply; /* streamed: its body is what the client has not got */
-    size_t n_sent;
-    uint64_t written_ns; /* when something was last added */
-    uint64_t first_ns;   /* when the first token came; 0: none has */
-    bool done;           /* nothing more will be added */
-    bool gone;           /* the client left */
-    bool suspended;      /* the connection waits for more */
-    void *connection;
-    unsigned n_owners;
-
-    /* Of the engine's thread. */
-    size_t n_ended;
-    bool dropped; /* its client left, or it failed: what comes is not for anybody */
-};
-
-/* The id of a request, from random numbers. */
-bool bn_serve_make_id(char id[BN_SERVE_ID]);
-/* Reads a body as a JSON object; false: the reply says why not. */
-bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
-/* A member; NULL also when it is null. */
-const bn_json *bn_serve_member(const bn_json *object, const char *name);
-/* Reads a list of tokens of the vocabulary, *ids to be freed by the caller; false: the reply says why not, of the member
- * name. */
-bool bn_serve_parse_ids(const struct bn_server *server, const bn_json *list, const char *name, int32_t **ids,
-                        size_t *n, struct bn_reply *reply);
-/* Reads a member as the prompts of a job, at most `most`: a text, tokens, or a list of these. */
-bool bn_job_take_prompts(struct bn_job *job, const bn_json *value, const char *name, size_t most,
-                         struct bn_reply *reply);
-/* A job with one owner and an id, without choices; NULL: the reply says why not. */
-struct bn_job *bn_job_new(struct bn_server *server, struct bn_reply *reply);
-/* Parses a body; false: the reply says why not. The caller owns the job, one owner. */
-bool bn_job_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n, bool chat,
-                  struct bn_reply *reply);
-/* embeddings.c: the same of a body for /v1/embeddings. */
-bool bn_embed_parse(struct bn_job **out, struct bn_server *server, const char *body, size_t n,
-                    struct bn_reply *reply);
-/* Tokens of the next text to embed; 0: all are. Whether there was one before. */
-size_t bn_embed_n_next(const struct bn_job *job);
-bool bn_embed_has_begun(const struct bn_job *job);
-/* Begins to embed the next text of a job, in the passes of the lanes; no other job is being embedded. */
-BN_MUST_CHECK bn_status bn_embed_start(struct bn_job *job, bn_error *err);
-/* After a pass: whether the text is embedded; then nothing is evaluated for the job any more. */
-bool bn_embed_advance(struct bn_job *job);
-/* Nothing is evaluated for the job any more. */
-void bn_embed_stop(struct bn_job *job);
-/* Makes the answer. */
-void bn_embed_answer(struct bn_job *job);
-void bn_embed_release(struct bn_embed *embed);
-/* Gives up one ownership, under the lock; the last one frees it. */
-void bn_job_release(struct bn_job *job);
-
-/* answer.c: what is generated, as documents. Streamed: before all, a token came, a choice has ended. */
-void bn_answer_start(struct bn_job *job);
-void bn_answer_token(struct bn_choice *choice);
-void bn_answer_choice_end(struct bn_choice *choice);
-/* All choices have ended; it failed; a comment keeps the connection alive. */
-void bn_answer_end(struct bn_job *job);
-void bn_answer_failed(struct bn_job *job, unsigned status, const char *code, const char *message);
-void bn_answer_ping(struct bn_job *job);
-/* Why an answer ended: the name of bn_stop_reason, "context" also where the context alone set the limit. */
-const char *bn_answer_end_reason(const struct bn_choice *choice);
-/* Tokens a second; NaN when there are none. */
-double bn_answer_rate(size_t n_tokens, uint64_t ns);
-
-/* replay.c: makes a job that generates a receipt again; false: the reply says why not, or that it needs no generating. */
-bool bn_replay_job(struct bn_job **out, struct bn_server *server, const char *receipt, uint32_t tenant,
-                   struct bn_reply *reply);
-/* The verdict, when the job has ended. */
-bn_json *bn_replay_document(struct bn_job *job);
 
 /* ---- the engine ---- */
 
@@ -251,7 +139,7 @@ struct bn_serve_metrics {
 #define BN_SERVE_STRANGERS 256u
 struct bn_ended {
     char receipt[BN_SERVE_ID + 4];
-    const char *reason; /* of finishing */
+    const char *model, *reason; /* of finishing */
     uint32_t tenant, client;
     uint64_t n_prompt, n_cached, n_ids;
     int64_t at_s;                        /* UTC */
@@ -264,39 +152,82 @@ struct bn_status_log {
     size_t n_clients;
 };
 
-struct bn_server {
-    const struct bn_args *args;
-    const struct bn_serve_options *o;
+enum bn_engine_state { BN_ENGINE_OPEN, BN_ENGINE_OPENING, BN_ENGINE_CLOSING, BN_ENGINE_CLOSED };
+
+/* A model of the server, with the session that generates. While it is open and has users, all of this stays. When it is closed
+ * there is no model, session and tokenizer; what else was learnt of it stays. */
+struct bn_engine {
+    struct bn_server *server;
+    char *file;                         /* as the command line gives it; NULL: the built-in model */
+    const char *name;                   /* the same, or the name of the built-in model */
+    char id[200];                       /* the last part of it */
+    int64_t modified_s;                 /* UTC; of the built-in model, the start of the server */
+    uint64_t n_bytes;                   /* of the file */
+    uint32_t n_ctx, n_threads, n_lanes; /* 0: it was never open */
     bn_model *model;
     bn_session *session;
     const bn_tokenizer *tok;
     bn_template tmpl;
     bool base; /* neither the model nor --template has one: tmpl is instruct, and the page continues texts */
-    char model_id[200], fingerprint[80];
-    uint64_t load_ns, created_s, opened_ns;
-    struct bn_serve_page pages[BN_SERVE_PAGES];
-    struct bn_benchmarks benchmarks; /* of the HTTP thread */
-    char (*keys)[BN_SHA256_HEX];     /* digests */
-    size_t n_keys;
-    struct bn_key *sign_key; /* of receipts; NULL: they are not signed */
+    uint64_t load_ns;
     struct bn_receipt_facts facts;
-    struct bn_receipts *receipts;
     struct bn_lanes lanes;
     bn_session *left;       /* of a device that was lost, when the CPU goes on; else NULL */
     bn_sequence *embedding; /* the sequence of texts that are embedded */
     uint32_t embedding_tenant;
     struct bn_job *embeds; /* the job of which a text is being embedded; of the engine's thread */
     struct bn_live *live;  /* NULL without --live */
+
+    /* Under the server's lock. */
+    enum bn_engine_state state;
+    uint32_t n_users; /* jobs, and others that need it open */
+    uint64_t used_ns; /* when the last one left */
+    uint64_t keep_ns; /* it is closed after this time without users; UINT64_MAX: never */
+    size_t crowded;   /* with this many others open it found no memory; 0: it did */
+    bool lost;        /* the device, and nothing else goes on */
+};
+
+/* A request whose model is not open: its connection is suspended. Under the server's lock. */
+struct bn_waiter {
+    struct bn_waiter *next;
+    struct bn_engine *engine;
+    struct bn_reply *reply; /* gets a status when the model does not open */
+    void *connection;
+    int fd;
+    uint64_t client, since_ns;
+    bool holds, gone; /* it is one of the users of the engine, which is open; its client left */
+};
+
+struct bn_server {
+    const struct bn_args *args;
+    const struct bn_serve_options *o;
+    struct bn_engine *engines; /* the first one is that of requests which name none */
+    size_t n_engines;
+    bool opens; /* there is a thread that opens and closes models */
+    pthread_t opener;
+    pthread_cond_t models; /* it may have something to do */
+    char fingerprint[80];
+    uint64_t created_s, opened_ns;
+    struct bn_serve_page pages[BN_SERVE_PAGES];
+    struct bn_benchmarks benchmarks; /* of the HTTP thread */
+    char (*keys)[BN_SHA256_HEX];     /* digests */
+    size_t n_keys;
+    struct bn_key *sign_key; /* of receipts; NULL: they are not signed */
+    struct bn_receipts *receipts;
     struct bn_listener *http;
     int wake; /* an eventfd: the engine has work */
 
-    pthread_mutex_t lock; /* of what follows */
-    struct bn_job *jobs;  /* in the order of their coming, waiting and running */
-    size_t n_waiting;     /* choices that have not started */
-    size_t n_running;     /* choices that have */
-    size_t n_exchanges;   /* requests that are being read or answered */
+    pthread_mutex_t lock;      /* of what follows */
+    struct bn_job *jobs;       /* in the order of their coming, waiting and running */
+    size_t n_waiting;          /* choices that have not started */
+    size_t n_running;          /* choices that have */
+    size_t n_exchanges;        /* requests that are being read or answered */
+    struct bn_waiter *waiters; /* in the order of their coming */
+    size_t n_waiters;          /* and those that have just waited */
+    size_t n_lanes;            /* of the models that are open */
+    struct bn_engine *drained; /* gets no new users, to make room for another model; NULL: none */
     bool stopping;
-    bool lost; /* the device, and nothing else goes on */
+    struct bn_response *responses; /* the newest one first */
     struct bn_client *clients;
     size_t n_clients;
     struct bn_serve_metrics metrics;
@@ -309,9 +240,45 @@ unsigned bn_engine_retry_after(const struct bn_server *server);
 /* Hands a job to the engine, which becomes an owner; false: the reply says why not. */
 bool bn_engine_submit(struct bn_server *server, struct bn_job *job, struct bn_reply *reply);
 /* Opens the session of the model, with a lane for each answer. */
-BN_MUST_CHECK bn_status bn_engine_open(struct bn_server *server, bn_error *err);
+BN_MUST_CHECK bn_status bn_engine_open(struct bn_engine *engine, bn_error *err);
+/* Whether the queue takes a client's request for n answers; it is then one of the clients of the fair queue. Under the lock. */
+bool bn_engine_admit(struct bn_server *server, uint64_t client, size_t n, struct bn_reply *reply);
 /* Generates until a signal comes and what runs has ended, or the grace period is over. */
 void bn_engine_run(struct bn_server *server);
+
+/* ---- models.c: which models are open ---- */
+
+/* Lists the models of the command line, and opens the first one. */
+BN_MUST_CHECK bn_status bn_models_open(struct bn_server *server, bn_error *err);
+/* Starts the thread that opens and closes the others. */
+BN_MUST_CHECK bn_status bn_models_start(struct bn_server *server, bn_error *err);
+/* Closes them all; after an error too. False: one is still being opened, so that the server cannot be released. */
+bool bn_models_close(struct bn_server *server);
+
+/* The engine of a name: an id, which may lack ".gguf" or have Ollama's ":latest"; "": the first one. NULL: there is none. */
+struct bn_engine *bn_models_find(struct bn_server *server, const char *name);
+/* The engine of the model that a request names, which the caller uses from now on until bn_engine_leave. A server of one
+ * model takes any name. NULL: the reply says why not, or has no status: then the caller returns, and is called again when
+ * the model is open. */
+struct bn_engine *bn_engine_enter(struct bn_server *server, const char *model, struct bn_reply *reply);
+/* Under the lock. */
+void bn_engine_leave(struct bn_engine *engine);
+/* Status 404: the server has other models. */
+void bn_engine_refuse(struct bn_server *server, struct bn_reply *reply);
+
+/* A request whose reply has an engine and no status begins to wait; false: the reply says why not. Under the lock. */
+bool bn_models_wait(struct bn_server *server, struct bn_waiter *waiter, struct bn_reply *reply,
+                    uint64_t client);
+/* It waits no longer, and gives back what it holds. */
+void bn_models_done(struct bn_server *server, struct bn_waiter *waiter);
+/* Ends the waiting of those whose client left or whose time is over, and of all when the server is stopping. */
+void bn_models_sweep(struct bn_server *server, uint64_t now_ns);
+/* The model to open, or to close when it is open; NULL: none, until *until_ns if nothing happens. Memory: bytes that the files of
+ * open models may take. Under the lock; sets drained. */
+struct bn_engine *bn_models_next(struct bn_server *server, uint64_t now_ns, uint64_t memory,
+                                 uint64_t *until_ns);
+/* A time as Ollama has it: "90", "5m", "1h30m"; "forever" or less than 0: UINT64_MAX. False: it is none. */
+bool bn_models_time(const char *text, uint64_t *ns);
 
 /* The choice to start next, of those that may: of the client that got the fewest tokens, its age considered; NULL: none.
  * may_start may be NULL. Under the lock, as the next ones. */
@@ -334,6 +301,8 @@ struct bn_receipts_stats {
     bool failing;                        /* the last attempt did */
 };
 
+/* Starts a thread without signals, which are for the main thread. */
+BN_MUST_CHECK bn_status bn_serve_thread(pthread_t *thread, void *(*run)(void *), void *of, bn_error *err);
 /* Reads the folder of receipts, if there is one, and starts the thread that writes there. Released by
  * bn_receipts_close, after an error too, which writes what waits. */
 BN_MUST_CHECK bn_status bn_receipts_open(struct bn_server *server, bn_error *err);
@@ -347,7 +316,7 @@ struct bn_receipts_stats bn_receipts_stats(struct bn_server *server);
 
 /* Under the lock: something took this time; a pass has moved the sequences on; a choice got tokens; it has ended. */
 void bn_status_observe(struct bn_histogram *histogram, uint64_t ns);
-void bn_status_pass(struct bn_server *server);
+void bn_status_pass(struct bn_engine *engine);
 void bn_status_tokens(struct bn_choice *choice, uint64_t now_ns);
 void bn_status_end(struct bn_choice *choice);
 /* "ok", "stopping", "device lost", or "model changed": its file, so that nothing is answered any more. Under the lock. */
@@ -390,6 +359,10 @@ void bn_head_check(const struct bn_server *server, struct bn_head *head, const c
                    struct bn_reply *reply);
 /* Whether a text is the origin of a page: SCHEME://HOST or SCHEME://HOST:PORT. */
 bool bn_head_is_origin(const char *text);
+/* The bytes of an address of IPv4 or IPv6. A number for an address of IPv4, or for the network of one of IPv6: who has one of its
+ * addresses has all of them. */
+const void *bn_address_bytes(const struct sockaddr *address);
+uint64_t bn_address_number(const struct sockaddr *address);
 
 /* A line of the access log. */
 struct bn_log_entry {
@@ -413,6 +386,8 @@ struct bn_request {
 };
 /* Whether there is such an address and it takes this method; *needs_key: whether a key is asked for. */
 bool bn_route_check(struct bn_reply *reply, const char *method, const char *path, bool *needs_key);
+/* The protocol of an address; NULL: it has none. */
+const struct bn_protocol *bn_route_protocol(const char *path);
 /* Answers it, or makes a job of it. */
 void bn_route(struct bn_server *server, const struct bn_request *request, struct bn_reply *reply,
               struct bn_job **job);
@@ -424,6 +399,11 @@ void bn_listener_quiesce(struct bn_listener *http);
 void bn_listener_stop(struct bn_listener *http);
 /* Something was added to a job, or it is done: its connection goes on. Under the lock. */
 void bn_listener_resume(struct bn_job *job);
+/* The request is read again. Under the lock. */
+void bn_listener_retry(struct bn_waiter *waiter);
+/* Whether the client has closed its connection; libmicrohttpd does not look while it is suspended, nor notices an end that
+ * comes together with bytes. Under the lock, so that the descriptor is still the connection's. */
+bool bn_listener_has_left(int fd);
 /* Closes connections that have not sent a request or read an answer in time, those whose client left before a request, and
  * the one that reads least when too much waits to be read. */
 void bn_listener_drop_slow(struct bn_listener *http);

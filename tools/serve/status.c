@@ -13,7 +13,7 @@
 #include "lab/host/machine.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 /* ---- counters: /v1/status has them by name, /metrics as bn_NAME_total; and what goes up and down ---- */
 
@@ -53,10 +53,11 @@ static void list_numbers(struct number out[NUMBERS], const struct bn_serve_metri
 
 /* ---- written by the engine ---- */
 
-void bn_status_pass(struct bn_server *s)
+void bn_status_pass(struct bn_engine *e)
 {
-    for (size_t i = 0; i < s->lanes.n; i++) {
-        const struct bn_lane *lane = &s->lanes.list[i];
+    struct bn_server *s = e->server;
+    for (size_t i = 0; i < e->lanes.n; i++) {
+        const struct bn_lane *lane = &e->lanes.list[i];
         if (lane->gen == NULL) continue;
         struct bn_choice *c = lane->gen->user;
         uint32_t position = bn_sequence_position(lane->sequence);
@@ -131,6 +132,7 @@ void bn_status_end(struct bn_choice *c)
                   : job->replay != NULL ? "replay"
                   : job->embed != NULL  ? "embedded"
                                         : bn_answer_end_reason(c),
+        .model = job->engine->id,
         .tenant = job->tenant,
         .client = client_of(s, job),
         .n_prompt = c->gen.n_prompt,
@@ -162,17 +164,44 @@ static void put_latency(bn_json *parent, const char *name, const struct bn_histo
     bn_json_put_number(o, "max", n > 0 ? values[n - 1] : (double)NAN);
 }
 
-static void put_model(bn_json *d, const struct bn_server *s)
+/* The first model, which was open once. */
+static void put_model(bn_json *model, const struct bn_engine *e)
 {
-    bn_json *model = bn_json_put_object(d, "model");
-    bn_json_put_string(model, "id", s->model_id);
-    bn_json_put_string(model, "template", bn_template_name(s->tmpl));
-    bn_json_put_bool(model, "base", s->base);
-    bn_json_put_text(model, "sha256", s->facts.model_sha256);
-    bn_json_put_u64(model, "n_ctx", bn_session_n_ctx(s->session));
-    bn_json_put_u64(model, "sequences", s->lanes.n);
-    bn_json_put_u64(model, "threads", bn_session_n_threads(s->session));
-    bn_json_put_u64(model, "max_queue", s->o->max_queue);
+    bn_json_put_string(model, "id", e->id);
+    bn_json_put_string(model, "template", bn_template_name(e->tmpl));
+    bn_json_put_bool(model, "base", e->base);
+    bn_json_put_text(model, "sha256", e->facts.model_sha256);
+    bn_json_put_u64(model, "n_ctx", e->n_ctx);
+    bn_json_put_u64(model, "sequences", e->n_lanes);
+    bn_json_put_u64(model, "threads", e->n_threads);
+    bn_json_put_u64(model, "max_queue", e->server->o->max_queue);
+}
+
+/* Bytes of the contexts of a model that is open. */
+static uint64_t context_bytes(const struct bn_engine *e)
+{
+    return e->state == BN_ENGINE_OPEN ? bn_session_memory(e->session).kv_bytes * e->n_lanes : 0;
+}
+
+static void put_models(bn_json *list, const struct bn_server *s)
+{
+    static const char *const STATES[] = {"open", "opening", "closing", "closed"};
+    for (size_t i = 0; i < s->n_engines; i++) {
+        const struct bn_engine *e = &s->engines[i];
+        bn_json *o = bn_json_add_object(list);
+        double idle_s = (double)(bn_clock_ns() - e->used_ns) / 1e9;
+        uint64_t n_waiting = 0;
+        for (const struct bn_waiter *w = s->waiters; w != NULL; w = w->next)
+            n_waiting += w->engine == e;
+        bn_json_put_string(o, "id", e->id);
+        bn_json_put_string(o, "state", STATES[e->state]);
+        bn_json_put_u64(o, "users", e->n_users);
+        bn_json_put_u64(o, "waiting", n_waiting);
+        bn_json_put_u64(o, "sequences", e->state == BN_ENGINE_OPEN ? e->n_lanes : 0);
+        bn_json_put_u64(o, "file_bytes", e->n_bytes);
+        bn_json_put_u64(o, "context_bytes", context_bytes(e));
+        bn_json_put_number(o, "idle_s", e->n_ctx > 0 && e->n_users == 0 ? idle_s : (double)NAN);
+    }
 }
 
 static void put_counters(bn_json *d, const struct bn_serve_metrics *m,
@@ -195,13 +224,20 @@ static void put_memory(bn_json *d, const struct bn_server *s, uint64_t receipt_b
     bn_json *memory = bn_json_put_object(d, "memory_bytes");
     bn_json_put_count(memory, "resident", bn_machine_status_bytes("VmRSS"));
     bn_json_put_count(memory, "peak", bn_machine_peak_rss_bytes());
-    bn_json_put_u64(memory, "contexts", bn_session_memory(s->session).kv_bytes * s->lanes.n);
+    uint64_t contexts = 0;
+    for (size_t i = 0; i < s->n_engines; i++)
+        contexts += context_bytes(&s->engines[i]);
+    bn_json_put_u64(memory, "contexts", contexts);
     bn_json_put_u64(memory, "receipts", receipt_bytes);
 }
 
 static void put_sequence(bn_json *list, struct bn_server *s, const struct bn_choice *c)
 {
     bn_json *o = bn_json_add_object(list);
+    if (s->n_engines > 1) {
+        bn_json_put_string(o, "model", c->job->engine->id);
+        bn_json_put_u64(o, "n_ctx", c->job->engine->n_ctx);
+    }
     bn_json_put_u64(o, "sequence", c->lane);
     bn_json_put_u64(o, "client", client_of(s, c->job));
     bn_json_put_string(o, "state", c->n_seen > 0 ? "answer" : "prompt");
@@ -213,13 +249,14 @@ static void put_sequence(bn_json *list, struct bn_server *s, const struct bn_cho
 }
 
 /* The newest first. A receipt is named to its owner only: not without keys, when its name is what protects it. */
-static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tenant)
+static void put_ended(bn_json *d, const struct bn_status_log *log, bool several, uint32_t tenant)
 {
     bn_json *list = bn_json_put_array(d, "requests");
     for (size_t i = 0; i < BN_SERVE_ENDED && i < log->n_ended; i++) {
         const struct bn_ended *e = &log->ended[(log->n_ended - 1 - i) % BN_SERVE_ENDED];
         bn_json *o = bn_json_add_object(list);
         bn_json_put_u64(o, "number", log->n_ended - i);
+        if (several) bn_json_put_string(o, "model", e->model);
         bn_json_put_u64(o, "ended", (uint64_t)e->at_s);
         bn_json_put_u64(o, "client", e->client);
         bn_json_put_u64(o, "prompt_tokens", e->n_prompt);
@@ -235,9 +272,11 @@ static void put_ended(bn_json *d, const struct bn_status_log *log, uint32_t tena
 
 const char *bn_status_state(const struct bn_server *s)
 {
+    const struct bn_engine *e = &s->engines[0];
     if (s->stopping) return "stopping";
-    if (s->lost) return "device lost";
-    return bn_model_check_file(s->model, NULL) == BN_OK ? "ok" : "model changed";
+    if (s->n_engines > 1) return "ok"; /* what lost its device or its file is opened again */
+    if (e->lost) return "device lost";
+    return bn_model_check_file(e->model, NULL) == BN_OK ? "ok" : "model changed";
 }
 
 bn_json *bn_status_document(struct bn_server *s, uint32_t tenant)
@@ -254,18 +293,19 @@ bn_json *bn_status_document(struct bn_server *s, uint32_t tenant)
     bn_json_put_bool(d, "benchmarks", s->benchmarks.folder != NULL);
     bn_json_put_number(d, "uptime_s", (double)(bn_clock_ns() - s->opened_ns) / 1e9);
     bn_json *queue = bn_json_put_object(d, "queue");
-    bn_json_put_u64(queue, "waiting", s->n_waiting);
+    bn_json_put_u64(queue, "waiting", s->n_waiting + s->n_waiters);
     bn_json_put_u64(queue, "running", s->n_running);
     bn_json *sequences = bn_json_put_array(d, "sequences");
     for (const struct bn_job *job = s->jobs; job != NULL; job = job->next)
         for (size_t i = 0; i < job->n_choices; i++)
             if (job->choices[i].started && !job->choices[i].ended && job->choices[i].placed)
                 put_sequence(sequences, s, &job->choices[i]);
-    pthread_mutex_unlock(&s->lock);
-    put_model(d, s);
-    put_counters(d, &m, &receipts);
+    put_model(bn_json_put_object(d, "model"), &s->engines[0]);
+    put_models(bn_json_put_array(d, "models"), s);
     put_memory(d, s, s->o->receipts != NULL ? receipts.n_waiting_bytes : receipts.n_bytes);
-    put_ended(d, &log, tenant);
+    pthread_mutex_unlock(&s->lock);
+    put_counters(d, &m, &receipts);
+    put_ended(d, &log, s->n_engines > 1, tenant);
     return d;
 }
 
@@ -282,6 +322,21 @@ static void put_histogram(struct bn_buf *out, const char *name, const char *help
     }
     bn_buf_printf(out, "bn_%s_bucket{le=\"+Inf\"} %llu\nbn_%s_sum %.9g\nbn_%s_count %llu\n", name,
                   (unsigned long long)h->n, name, h->sum, name, (unsigned long long)h->n);
+}
+
+/* Of several models, those that are open. */
+static void put_users(struct bn_buf *out, struct bn_server *s)
+{
+    bn_buf_puts(out, "# HELP bn_model_users requests that use an open model\n# TYPE bn_model_users gauge\n");
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_engines; i++) {
+        const struct bn_engine *e = &s->engines[i];
+        if (e->state != BN_ENGINE_OPEN) continue;
+        bn_buf_puts(out, "bn_model_users{model=");
+        bn_json_write_string(out, e->id);
+        bn_buf_printf(out, "} %u\n", e->n_users);
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
 void bn_status_metrics(struct bn_server *s, struct bn_buf *out)
@@ -303,6 +358,7 @@ void bn_status_metrics(struct bn_server *s, struct bn_buf *out)
         bn_buf_printf(out, "# HELP bn_%s%s %s\n# TYPE bn_%s%s %s\nbn_%s%s %llu\n", n->name, suffix, n->help,
                       n->name, suffix, type, n->name, suffix, (unsigned long long)n->value);
     }
+    if (s->n_engines > 1) put_users(out, s);
     put_histogram(out, "first_token_seconds", "from the request to its first token", &m.first_token);
     put_histogram(out, "next_token_seconds", "between two tokens of an answer", &m.next_token);
     put_histogram(out, "request_seconds", "from the request to the end of its answer", &m.request);

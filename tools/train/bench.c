@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "lab/host/machine.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/ranks.h"
 #include "tools/train/train.h"
 #include "train/ranks.h"
@@ -25,9 +26,9 @@ static bn_status print_run(const struct bn_trainer *t, bn_error *err)
     bn_train_put_origin(doc);
     bn_train_settings_put(bn_json_put_object(doc, "settings"), &t->settings);
     bn_json *o = bn_json_put_object(doc, "parameters");
-    bn_json_put_u64(o, "ternary", bn_weights_count(&t->weights, BN_PARAM_TERNARY));
-    bn_json_put_u64(o, "embedding", bn_weights_count(&t->weights, BN_PARAM_EMBEDDING));
-    bn_json_put_u64(o, "norms", bn_weights_count(&t->weights, BN_PARAM_NORM));
+    BN_PUT_COUNTS(o, {"ternary", bn_weights_count(&t->weights, BN_PARAM_TERNARY)},
+                  {"embedding", bn_weights_count(&t->weights, BN_PARAM_EMBEDDING)},
+                  {"norms", bn_weights_count(&t->weights, BN_PARAM_NORM)});
     bn_json_put_u64(doc, "threads", bn_team_size(t->team));
     bn_json_put_number(doc, "flop_per_token", bn_pass_flop(&t->weights));
     return bn_cli_flush_json(doc, true, err);
@@ -36,7 +37,7 @@ static bn_status print_run(const struct bn_trainer *t, bn_error *err)
 /* One step. */
 static bn_status print_step(struct bn_trainer *t, const struct bn_corpus *corpus, bn_error *err)
 {
-    const struct bn_train_times before = t->times;
+    const struct bn_train_times before = t->times, *now = &t->times;
     const struct bn_train_load load_before =
         t->ranks != NULL ? t->ranks->load : (struct bn_train_load){.n_steps = 0};
     bool finite = true;
@@ -44,12 +45,11 @@ static bn_status print_step(struct bn_trainer *t, const struct bn_corpus *corpus
     BN_TRY(bn_trainer_step(t, corpus, NULL, &finite, err));
     uint64_t ns = bn_clock_ns() - begin;
     bn_json *doc = bn_json_new_object();
-    bn_json_put_u64(doc, "ns", ns);
-    bn_json_put_u64(doc, "forward_ns", t->times.forward_ns - before.forward_ns);
-    bn_json_put_u64(doc, "backward_ns", t->times.backward_ns - before.backward_ns);
-    bn_json_put_u64(doc, "reduce_ns", t->times.reduce_ns - before.reduce_ns);
-    bn_json_put_u64(doc, "passes_ns", t->times.passes_ns - before.passes_ns);
-    bn_json_put_u64(doc, "optimiser_ns", t->times.optimiser_ns - before.optimiser_ns);
+    BN_PUT_COUNTS(doc, {"ns", ns}, {"forward_ns", now->forward_ns - before.forward_ns},
+                  {"backward_ns", now->backward_ns - before.backward_ns},
+                  {"reduce_ns", now->reduce_ns - before.reduce_ns},
+                  {"passes_ns", now->passes_ns - before.passes_ns},
+                  {"optimiser_ns", now->optimiser_ns - before.optimiser_ns});
     if (t->ranks != NULL) {
         const struct bn_train_load *load = &t->ranks->load;
         bn_json_put_u64(doc, "exchange_bytes", load->bytes_sent - load_before.bytes_sent);
@@ -67,12 +67,9 @@ static bn_status print_end(const struct bn_trainer *t, bn_error *err)
     struct bn_train_memory memory = bn_trainer_memory(t);
     bn_sha256_hex(t->weights.master, t->weights.n_values * sizeof *t->weights.master, hex);
     bn_json *doc = bn_json_new_object(), *o = bn_json_put_object(doc, "memory");
-    bn_json_put_u64(o, "masters_bytes", memory.masters);
-    bn_json_put_u64(o, "moments_bytes", memory.moments);
-    bn_json_put_u64(o, "ternary_bytes", memory.ternary);
-    bn_json_put_u64(o, "gradients_bytes", memory.gradients);
-    bn_json_put_u64(o, "activations_bytes", memory.activations);
-    bn_json_put_u64(o, "peak_rss_bytes", bn_machine_peak_rss_bytes());
+    BN_PUT_COUNTS(o, {"masters_bytes", memory.masters}, {"moments_bytes", memory.moments},
+                  {"ternary_bytes", memory.ternary}, {"gradients_bytes", memory.gradients},
+                  {"activations_bytes", memory.activations}, {"peak_rss_bytes", bn_machine_peak_rss_bytes()});
     bn_json_put_string(doc, "weights_sha256", hex);
     return bn_cli_flush_json(doc, true, err);
 }
@@ -94,7 +91,7 @@ static bn_status steps(struct bn_trainer *t, const struct bn_corpus *corpus, bn_
     BN_TRY(print_run(t, err));
     for (int c; (c = getchar()) != EOF;)
         if (c == '\n') BN_TRY(print_step(t, corpus, err));
-    BN_TRY(bn_trainer_finish(t, err));
+    BN_TRY(bn_train_ranks_lead(t, BN_TRAIN_FINISH, 0, err));
     return print_end(t, err);
 }
 

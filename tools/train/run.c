@@ -235,7 +235,7 @@ static void summarise(const struct bn_train_run *run)
                    "%u ranks: %.1f %% of the time exchanging gradients, %.1f %% waiting; load %.2f (slowest "
                    "rank over mean); %s sent by a rank in a step",
                    run->ranks.count, 100 * s.exchange, 100 * s.wait, s.balance,
-                   bn_units_text(rate, s.bytes, "B"));
+                   bn_units_text(rate, s.bytes, "bytes"));
 }
 
 static bn_status write_results(struct bn_train_run *run, bn_error *err)
@@ -263,7 +263,7 @@ bn_status bn_train_run(struct bn_train_run *run, bn_error *err)
     bn_status status = loop(run, &bar, err);
     bn_progress_clear(&bar);
     BN_TRY(status);
-    BN_TRY(bn_trainer_finish(t, err));
+    BN_TRY(bn_train_ranks_lead(t, BN_TRAIN_FINISH, 0, err));
     summarise(run);
     BN_TRY(write_results(run, err));
     if (run->failed) {

@@ -115,19 +115,14 @@ bn_status bn_train_open_vocabulary(struct bn_train_texts *texts, bn_error *err)
 
 /* ---- tokens ---- */
 
-/* The token that is put after each text: the vocabulary's end of text; -1: it has none. */
-static int32_t end_of(const struct bn_train_texts *texts)
-{
-    int32_t id = bn_tokenizer_eos(texts->tokenizer);
-    return id >= 0 && id < (int32_t)texts->n_vocab ? id : -1;
-}
-
 static bn_status add_text(struct bn_train_texts *texts, struct bn_corpus *corpus, const char *role,
                           const struct text *text, const char *want, bn_json *data, bn_error *err)
 {
     struct bn_buf buf = {0};
     char hex[BN_SHA256_HEX];
-    bool validation = strcmp(role, "validation") == 0;
+    /* The vocabulary's end of text is put after each text; -1: it has none. */
+    int32_t end = bn_tokenizer_eos(texts->tokenizer);
+    if (end >= (int32_t)texts->n_vocab || strcmp(role, "validation") == 0) end = -1;
     size_t before = corpus->n;
     bn_status status = read_text(text, &buf, err);
     bn_sha256_hex(buf.data, buf.len, hex);
@@ -135,8 +130,7 @@ static bn_status add_text(struct bn_train_texts *texts, struct bn_corpus *corpus
         status = bn_fail_in(err, BN_ERR_INTEGRITY, text->path,
                             "the digest is %.12s, at the start of the run it was %.12s", hex, want);
     if (status == BN_OK)
-        status = bn_corpus_add(corpus, texts->tokenizer, buf.data, buf.len, text->times,
-                               validation ? -1 : end_of(texts), err);
+        status = bn_corpus_add(corpus, texts->tokenizer, buf.data, buf.len, text->times, end, err);
     if (status == BN_OK && data != NULL) {
         bn_json *o = bn_json_add_object(data);
         bn_json_put_string(o, "role", role);

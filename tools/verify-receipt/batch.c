@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-verify-receipt --batch: from the source through the pipeline to the results, on one rank or several.
+ * bn-verify-receipt of several receipts: from the source through the pipeline to the results, on one rank or several.
  *
  * Results are, on standard output, a line for each receipt that was not verified and a summary, or a line of JSON for each
  * receipt; and a JUnit file at the end. A line is written at once, so that a killed program leaves complete lines.
@@ -63,15 +63,6 @@ static bn_status write_junit(const struct results *r, bn_error *err)
 
 /* ---- lines ---- */
 
-/* "receipts/7.json", "all.jsonl:17" */
-static bn_status put_name(struct bn_buf *out, const struct bn_verify_item *item, bn_error *err)
-{
-    char escaped[MAX_PATH_BYTES];
-    bn_buf_puts(out, bn_escape(escaped, sizeof escaped, item->file, strlen(item->file)));
-    if (item->line > 0) bn_buf_printf(out, ":%llu", (unsigned long long)item->line);
-    return bn_buf_check(out, err);
-}
-
 static bn_json *make_line(uint64_t index, const struct bn_verify_item *item,
                           const struct bn_verify_result *result)
 {
@@ -125,8 +116,11 @@ static bn_status print(struct results *r, const struct bn_verify_item *item, con
 static bn_status add_result(struct results *r, const struct bn_verify_item *item,
                             const struct bn_verify_result *result, bn_error *err)
 {
-    struct bn_buf name = {.max = 2 * MAX_PATH_BYTES};
-    bn_status status = put_name(&name, item, err);
+    struct bn_buf name = {.max = 2 * MAX_PATH_BYTES}; /* "receipts/7.json", "all.jsonl:17" */
+    char escaped[MAX_PATH_BYTES];
+    bn_buf_puts(&name, bn_escape(escaped, sizeof escaped, item->file, strlen(item->file)));
+    if (item->line > 0) bn_buf_printf(&name, ":%llu", (unsigned long long)item->line);
+    bn_status status = bn_buf_check(&name, err);
     if (status == BN_OK) status = print(r, item, bn_buf_text(&name), result, err);
     if (status == BN_OK && r->v->options->junit != NULL) put_case(&r->junit, bn_buf_text(&name), result);
     bn_buf_release(&name);
@@ -227,13 +221,6 @@ struct round {
     size_t *edges;                    /* bytes of each rank's results */
 };
 
-static void release_items(struct round *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        bn_verify_item_release(&r->items[i]);
-    r->n = r->n_fed = r->n_done = 0;
-}
-
 /* ---- sending items ---- */
 
 static void put_item(struct bn_buf *out, const struct bn_verify_item *item)
@@ -321,14 +308,6 @@ static bn_status keep_result(void *user, const struct bn_verify_item *item,
     return BN_OK;
 }
 
-static void divide(struct round *r)
-{
-    unsigned count = r->ranks->count;
-    memset(r->results, 0, r->most * sizeof *r->results);
-    for (unsigned k = 0; k < count; k++)
-        r->edges[k + 1] = r->edges[k] + (r->n + count - 1 - k) / count * sizeof *r->results;
-}
-
 /* Adds the results in the order of the items, up to the first one that an interrupted rank does not have. */
 static bn_status add_results(const struct round *r, struct results *results, struct header *head,
                              bn_error *err)
@@ -350,13 +329,16 @@ static bn_status one_round(struct round *r, struct bn_verify_pipeline *pipeline,
                            bn_error *err)
 {
     const struct bn_verify_feed feed = {next_of_round, keep_result, r};
+    const unsigned count = r->ranks->count;
     struct bn_buf bytes = {.max = SIZE_MAX / 4};
     bn_status status = BN_OK;
     if (r->ranks->index == 0) status = read_round(r, source, &bytes, head, err);
     if (status == BN_OK) status = share_round(r, &bytes, head, err);
     bn_buf_release(&bytes);
     BN_TRY(status);
-    divide(r);
+    memset(r->results, 0, r->most * sizeof *r->results);
+    for (unsigned k = 0; k < count; k++)
+        r->edges[k + 1] = r->edges[k] + (r->n + count - 1 - k) / count * sizeof *r->results;
     BN_TRY(bn_verify_pipeline_run(pipeline, &feed, err));
     BN_TRY(r->ranks->gather(r->ranks->context, r->results, r->edges, err));
     return r->ranks->index == 0 ? add_results(r, results, head, err) : BN_OK;
@@ -376,7 +358,9 @@ static bn_status run_ranks(const struct bn_ranks *ranks, uint32_t n_sequences,
     while (status == BN_OK && !ends) {
         status = one_round(&r, pipeline, source, results, &head, err);
         ends = r.n == 0;
-        release_items(&r);
+        for (size_t i = 0; i < r.n; i++)
+            bn_verify_item_release(&r.items[i]);
+        r.n = r.n_fed = r.n_done = 0;
     }
     bn_free(r.items);
     bn_free(r.results);
@@ -411,7 +395,7 @@ static bn_status open_batch(struct batch *b, struct bn_verify *v, bn_error *err)
     BN_TRY(bn_verify_open_models(v, err));
     BN_TRY(bn_verify_pipeline_open(&b->pipeline, v, err));
     if (b->ranks.index != 0) return BN_OK;
-    BN_TRY(bn_verify_source_open(&b->source, v->options->batch, err));
+    BN_TRY(bn_verify_source_open(&b->source, v->sources, v->n_sources, err));
     b->results = (struct results){
         .v = v, .seen.max = SIZE_MAX / 4, .junit.max = SIZE_MAX / 4, .began_ns = bn_clock_ns()};
     bn_progress_begin(&b->results.bar, "receipts", 0, v->args->quiet);
@@ -428,7 +412,7 @@ static bn_status run_batch(struct batch *b, struct bn_args *args, struct bn_veri
         BN_TRY(bn_verify_pipeline_run(b->pipeline, &feed, err));
     if (b->ranks.index != 0) return BN_OK;
     if (b->results.n_all == 0 && bn_cli_interrupted() == 0)
-        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, v->options->batch, "no receipts are there"), err,
+        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, v->sources[0], "no receipts are there"), err,
                        "a folder of *.json or *.dsse, a list of paths, or lines of JSON");
     BN_TRY(finish(&b->results, b->source, &args->exit_code, err));
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();

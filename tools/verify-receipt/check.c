@@ -3,13 +3,15 @@
  * Checks one receipt by every rule, with the keys, the policy and the models that the command line gives; and
  * bn-verify-receipt verify, which prints what was found.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "lab/host/meters.h"
+#include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/ranks.h"
@@ -70,8 +72,9 @@ static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_a
 {
     const struct bn_verify_options *o = args->fields;
     const char *path = o->policy;
-    if (o->require_signature && o->keys.n == 0)
-        return bn_fail(err, BN_ERR_ARG, "--require-signature needs --public-key FILE");
+    if ((o->require_signature || o->files != NULL) && o->keys.n == 0)
+        return bn_fail(err, BN_ERR_ARG, "--%s needs --public-key FILE",
+                       o->files != NULL ? "files" : "require-signature");
     bn_receipt_policy_defaults(policy);
     if (path != NULL) {
         struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
@@ -110,7 +113,7 @@ static bn_status open_model(struct bn_verify_model *m, const char *name, bool co
         m->n_bytes = m->map.n_bytes;
     }
     bn_sha256_hex(m->bytes, m->n_bytes, m->sha256);
-    return BN_OK;
+    return bn_file_map_check(&m->map, m->name, err);
 }
 
 bn_status bn_verify_open_models(struct bn_verify *v, bn_error *err)
@@ -141,7 +144,8 @@ static const struct bn_verify_model *choose_model(const struct bn_verify *v, con
 
 bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_error *err)
 {
-    *v = (struct bn_verify){.args = args, .options = args->fields};
+    *v = (struct bn_verify){
+        .args = args, .options = args->fields, .sources = v->sources, .n_sources = v->n_sources};
     v->n_threads = v->options->n_threads;
     BN_TRY(read_policy(&v->policy, args, err));
     bn_machine_read(&v->machine);
@@ -237,11 +241,25 @@ static bn_status check_training(struct bn_verify *v, struct bn_verify_subject *s
     return bn_verify_finish(s, err);
 }
 
+/* The provenance of a release: nothing is read for what is not signed. */
+static bn_status check_release(const struct bn_verify *v, struct bn_verify_subject *s, bn_error *err)
+{
+    s->input.release = &s->release;
+    const char *files = v->options->files;
+    if (s->receipt.root != NULL &&
+        !bn_json_text_is(s->receipt.statement, "predicateType", BN_PROVENANCE_TYPE))
+        return bn_fail_in(err, BN_ERR_FORMAT, s->path, "is not the provenance of a release");
+    if (s->receipt.n_good > 0)
+        BN_TRY(bn_release_files_read(&s->release, s->receipt.statement, files, s->path, err));
+    return bn_rules_run(&s->report, &s->input, err);
+}
+
 bn_status bn_verify_check(struct bn_verify *v, struct bn_verify_subject *s, const struct bn_str *text,
                           bn_error *err)
 {
     const struct bn_receipt_keys keys = {(const struct bn_key *const *)v->keys, v->n_keys,
-                                         (size_t)v->policy.signature_threshold, v->options->unverified};
+                                         (size_t)v->policy.signature_threshold, v->options->unverified,
+                                         v->options->files != NULL};
     if (text != NULL)
         BN_TRY(bn_receipt_open(&s->receipt, text->ptr, text->len, &keys, err));
     else
@@ -252,6 +270,7 @@ bn_status bn_verify_check(struct bn_verify *v, struct bn_verify_subject *s, cons
         .now_utc = bn_clock_utc(),
         .cpu_model = v->machine.cpu_model[0] == '\0' ? NULL : v->machine.cpu_model,
     };
+    if (v->options->files != NULL) return check_release(v, s, err);
     if (s->receipt.form == BN_RECEIPT_TRAINING) return check_training(v, s, err);
     if (s->receipt.root != NULL) {
         BN_TRY(bn_verify_open_models(v, err));
@@ -300,43 +319,43 @@ static bn_status replay(const struct bn_verify *v, struct bn_verify_subject *s, 
     return bn_verify_finish(s, err);
 }
 
-static bn_status check(struct bn_verify *v, struct bn_verify_subject *s, bn_error *err)
-{
-    BN_TRY(bn_verify_check(v, s, NULL, err));
-    return s->wants_replay ? replay(v, s, err) : BN_OK;
-}
-
 /* The operand, or --path. Whoever named neither may not know the default. */
 static bn_status find_path(const struct bn_args *args, const char **path, bn_error *err)
 {
     const struct bn_verify_options *o = args->fields;
-    struct stat st;
     *path = args->n_operands > 0 ? args->operands[0] : o->path;
-    if (stat(*path, &st) == 0 && S_ISDIR(st.st_mode))
-        return bn_hint(bn_fail_in(err, BN_ERR_ARG, *path, "is a folder"), err,
-                       "--batch FOLDER checks all receipts in it");
     if (args->n_operands > 0 || bn_args_given(args, &o->path) || access(*path, F_OK) == 0) return BN_OK;
     char name[96];
     snprintf(name, sizeof name, "%.60s (the default path)", *path);
     return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, name, "not found"), err, "bn-verify-receipt FILE");
 }
 
-/* Options that belong to a batch, and what a batch does not have. */
-static bn_status check_options(struct bn_args *args, bn_error *err)
+/* What names several receipts: --batch, two operands or more, or a folder. */
+static void find_sources(struct bn_verify *v, const struct bn_args *args)
+{
+    const struct bn_verify_options *o = args->fields;
+    struct stat st;
+    v->n_sources = args->n_operands > 1 ? args->n_operands : 1;
+    v->sources = o->batch != NULL ? &o->batch : args->n_operands > 0 ? args->operands : &o->path;
+    bool several = o->batch != NULL || args->n_operands > 1;
+    if (!several && !(stat(v->sources[0], &st) == 0 && S_ISDIR(st.st_mode))) v->sources = NULL;
+}
+
+/* Options that belong to several receipts, and what --batch does not have. */
+static bn_status check_options(struct bn_args *args, bool several, bn_error *err)
 {
     const struct bn_verify_options *o = args->fields;
     char typed[BN_TYPED];
-    if (args->n_operands > 1 && o->batch == NULL)
-        return bn_hint(bn_fail(err, BN_ERR_ARG, "%zu receipts are named, one is expected", args->n_operands),
-                       err, "--batch FOLDER-OR-LIST checks several");
-    if (o->batch == NULL) {
-        const void *ALONE[] = {&o->n_sequences, &o->junit};
-        for (size_t i = 0; i < BN_ARRAY_LEN(ALONE); i++)
-            if (bn_args_given(args, ALONE[i]))
-                return bn_fail(err, BN_ERR_ARG, "%s needs --batch", bn_args_typed(args, ALONE[i], typed));
-        return BN_OK;
-    }
-    if (args->n_operands > 0) {
+    const void *SEVERAL[] = {&o->n_sequences, &o->junit};
+    for (size_t i = 0; i < BN_ARRAY_LEN(SEVERAL) && !several; i++)
+        if (bn_args_given(args, SEVERAL[i]))
+            return bn_fail(err, BN_ERR_ARG, "%s needs several receipts, a folder or --batch",
+                           bn_args_typed(args, SEVERAL[i], typed));
+    if (o->files != NULL && (several || o->replay))
+        return bn_fail(err, BN_ERR_ARG, "--files needs one provenance, and no replay");
+    if (args->n_operands > 1 && args->meant != NULL)
+        return bn_fail(err, BN_ERR_ARG, "unknown command '%.80s'", args->operands[0]);
+    if (args->n_operands > 0 && o->batch != NULL) {
         bn_fail(err, BN_ERR_ARG, "--batch cannot be combined with the receipt %.80s", args->operands[0]);
         if (strspn(o->batch, "0123456789") == strlen(o->batch))
             bn_error_hint(err, "--prompt-batch %s sets how many tokens are evaluated together", o->batch);
@@ -345,12 +364,46 @@ static bn_status check_options(struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
+/* The record of a training run, which no signature wraps. Nothing is parsed; who writes these words into another receipt
+ * gets the same sandbox with more files. */
+static bool may_be_training(const char *path)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bool good = bn_file_read_regular(path, &text, NULL) == BN_OK;
+    good = good && memmem(text.data, text.len, BN_TRAINING_SCHEMA, sizeof BN_TRAINING_SCHEMA - 1) != NULL;
+    bn_buf_release(&text);
+    return good;
+}
+
+void bn_verify_allow(struct bn_sandbox_rules *rules, const struct bn_args *args)
+{
+    const struct bn_verify_options *o = args->fields;
+    const char *temp = getenv("TMPDIR");
+    struct bn_verify v = {0};
+    find_sources(&v, args);
+    const char *const *paths = v.sources != NULL      ? v.sources
+                               : args->n_operands > 0 ? args->operands
+                                                      : &o->path;
+    bool several = v.sources != NULL, training = several;
+    for (size_t i = 0; i < (several ? v.n_sources : 1); i++) {
+        bool record = several || may_be_training(paths[i]);
+        bn_sandbox_allow(rules, record ? BN_PATH_BESIDE : BN_PATH_READ, paths[i]);
+        training = training || record;
+    }
+    if (o->batch != NULL) bn_sandbox_allow(rules, BN_PATH_READ, "/"); /* a list names files anywhere */
+    if (!training || !o->replay) return;
+    bn_sandbox_allow(rules, BN_PATH_BOTH, temp != NULL && temp[0] != '\0' ? temp : "/tmp");
+    bn_sandbox_allow_program(rules, "/usr/bin/env"); /* sets a variable for it */
+    bn_sandbox_allow_program(rules, "bn-train");
+}
+
 static bn_status verify_one(struct bn_args *args, struct bn_verify *v, bn_error *err)
 {
     struct bn_verify_subject s = {0};
     BN_TRY(find_path(args, &s.path, err));
     bn_status status = bn_verify_open(v, args, err);
-    if (status == BN_OK) status = check(v, &s, err);
+    if (status == BN_OK) status = bn_verify_check(v, &s, NULL, err);
+    if (status == BN_OK && s.wants_replay) status = replay(v, &s, err);
     args->exit_code = (int)s.report.exit_code;
     if (status == BN_OK) status = bn_verify_print(args, s.path, &s.receipt, &s.report, err);
     bn_receipt_release(&s.receipt);
@@ -359,11 +412,11 @@ static bn_status verify_one(struct bn_args *args, struct bn_verify *v, bn_error 
 
 bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
 {
-    const struct bn_verify_options *o = args->fields;
     struct bn_verify v = {0};
-    BN_TRY(check_options(args, err));
-    if (o->batch == NULL) BN_TRY(bn_cli_refuse_ranks(args, err));
-    bn_status status = o->batch != NULL ? bn_verify_batch(args, &v, err) : verify_one(args, &v, err);
+    find_sources(&v, args);
+    BN_TRY(check_options(args, v.sources != NULL, err));
+    if (v.sources == NULL) BN_TRY(bn_cli_refuse_ranks(args, err));
+    bn_status status = v.sources != NULL ? bn_verify_batch(args, &v, err) : verify_one(args, &v, err);
     bn_verify_close(&v);
     return status;
 }

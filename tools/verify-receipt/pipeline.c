@@ -192,7 +192,6 @@ static void conclude(struct job *job)
     r->exit_code = (int)report->exit_code;
     r->bound = report->bound;
     r->claimable = bn_claimable(report);
-    r->n_passed = report->n_passed;
     r->n_tokens = job->subject.replay.n_tokens;
     snprintf(r->level, sizeof r->level, "%s", bn_rules_level(report));
     snprintf(r->model_sha256, sizeof r->model_sha256, "%s",
@@ -255,14 +254,6 @@ static bn_status read_and_check(struct bn_verify_pipeline *p, struct job *job, b
     return status;
 }
 
-static bn_status engine_of(struct bn_verify_pipeline *p, struct job *job, bn_error *err)
-{
-    size_t i = (size_t)(job->subject.model - p->v->models);
-    if (p->engines[i] == NULL) BN_TRY(engine_open(&p->engines[i], p->v, job->subject.model, err));
-    job->engine = p->engines[i];
-    return BN_OK;
-}
-
 static bn_status check(struct bn_verify_pipeline *p, struct job *job, bn_error *err)
 {
     bn_error why = {0};
@@ -275,7 +266,9 @@ static bn_status check(struct bn_verify_pipeline *p, struct job *job, bn_error *
     if (status != BN_OK) {
         conclude_error(job, &why);
     } else if (job->subject.wants_replay) {
-        BN_TRY(engine_of(p, job, err));
+        struct engine **engine = &p->engines[job->subject.model - p->v->models];
+        if (*engine == NULL) BN_TRY(engine_open(engine, p->v, job->subject.model, err));
+        job->engine = *engine;
         job->waits = true;
         p->n_waiting++;
     } else {

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
@@ -66,12 +67,17 @@ static void print_summary(const struct bn_receipt *receipt)
                                            {"backend", "backend"},
                                            {"model", "model.path"},
                                            {"version", "environment.BITNET_VERSION"},
-                                           {"on", "environment.OS"}};
+                                           {"on", "environment.OS"},
+                                           {"version", "buildDefinition.externalParameters.version"},
+                                           {"commit", "buildDefinition.externalParameters.commit"},
+                                           {"built by", "runDetails.builder.id"}};
     const bn_json *p = receipt->predicate;
     uint64_t tokens;
     double rate;
     if (p == NULL || receipt->form == BN_RECEIPT_TRAINING) return;
-    printf("%zu kernels", bn_json_size(bn_json_get(p, "kernels")));
+    bool release = bn_json_text_is(receipt->statement, "predicateType", BN_PROVENANCE_TYPE);
+    const bn_json *list = release ? bn_json_get(receipt->statement, "subject") : bn_json_get(p, "kernels");
+    printf("%zu %s", bn_json_size(list), release ? "files" : "kernels");
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++) {
         const char *text = NULL;
         char escaped[120];

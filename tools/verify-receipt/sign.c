@@ -25,6 +25,8 @@ static bn_status check_integrity(const struct bn_receipt *receipt, bn_error *err
     struct bn_rules_report report;
     bn_receipt_policy_defaults(&policy);
     struct bn_rules_input in = {.receipt = receipt, .policy = &policy, .now_utc = bn_clock_utc()};
+    const struct bn_release_files none = {0};
+    if (bn_json_text_is(receipt->statement, "predicateType", BN_PROVENANCE_TYPE)) in.release = &none;
     BN_TRY(bn_rules_run(&report, &in, err));
     for (size_t i = 0; i < report.n_rules; i++)
         if (report.rules[i].level == BN_LEVEL_INTEGRITY && report.results[i].verdict == BN_VERDICT_FAIL)
@@ -34,7 +36,7 @@ static bn_status check_integrity(const struct bn_receipt *receipt, bn_error *err
 
 bn_status bn_verify_sign(struct bn_args *args, bn_error *err)
 {
-    const struct bn_receipt_keys none = {.threshold = 1};
+    const struct bn_receipt_keys none = {.threshold = 1, .release = true};
     const struct bn_verify_options *o = args->fields;
     const char *path = args->operands[0], *key_path = o->key, *out = o->output;
     struct bn_receipt receipt = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Finds receipts: files *.json and *.dsse in a folder and its folders, in the order of their paths; the lines of its files
- * *.jsonl; or the lines of a list, each a path or a receipt. Nothing is read before it is asked for. What may be a receipt and
+ * Finds receipts: files that are named, and files *.json and *.dsse in folders and their folders, in the order of their
+ * paths; the lines of files *.jsonl; or the lines of a list, each a path or a receipt. Nothing is read before it is asked for. What may be a receipt and
  * is passed over is counted.
  */
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 #include "tools/verify-receipt/verify_receipt.h"
 
 struct bn_verify_source {
-    FTS *folder; /* NULL: a list */
+    FTS *folder; /* of all that are named; NULL: a list */
     FILE *lines; /* NULL: none is open */
     char *file;  /* its path */
     uint64_t line;
@@ -53,21 +53,23 @@ static void close_lines(struct bn_verify_source *s)
     s->file = NULL;
 }
 
-bn_status bn_verify_source_open(struct bn_verify_source **out, const char *path, bn_error *err)
+bn_status bn_verify_source_open(struct bn_verify_source **out, const char *const *paths, size_t n,
+                                bn_error *err)
 {
     struct stat st;
     struct bn_verify_source *s = *out = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
-    bool is_stdin = strcmp(path, "-") == 0;
-    if (!is_stdin && stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot open");
-    if (is_stdin || !S_ISDIR(st.st_mode)) return open_lines(s, path, err);
-    char *copy = bn_strndup(path, strlen(path));
-    if (copy == NULL) return bn_nomem(err);
-    char *paths[] = {copy, NULL};
-    s->folder = fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+    bool is_stdin = n == 1 && strcmp(paths[0], "-") == 0;
+    if (n == 1 && !is_stdin && stat(paths[0], &st) != 0)
+        return bn_fail_errno(err, errno, paths[0], "cannot open");
+    if (n == 1 && (is_stdin || !S_ISDIR(st.st_mode))) return open_lines(s, paths[0], err);
+    char **list = bn_alloc(n + 1, sizeof *list);
+    if (list == NULL) return bn_nomem(err);
+    memcpy(list, paths, n * sizeof *list);
+    s->folder = fts_open(list, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
     int why = errno;
-    bn_free(copy);
-    return s->folder != NULL ? BN_OK : bn_fail_errno(err, why, path, "cannot read the folder");
+    bn_free(list);
+    return s->folder != NULL ? BN_OK : bn_fail_errno(err, why, paths[0], "cannot read the folder");
 }
 
 void bn_verify_source_close(struct bn_verify_source *s)
@@ -158,7 +160,7 @@ uint64_t bn_verify_source_skipped(const struct bn_verify_source *s, const char *
     return s->n_skipped;
 }
 
-/* The next file of the folder; NULL at the end. */
+/* The next file that is named or in a folder; NULL at the end. */
 static const FTSENT *next_file(struct bn_verify_source *s, bn_error *err, bn_status *status)
 {
     FTSENT *entry;
@@ -171,8 +173,8 @@ static const FTSENT *next_file(struct bn_verify_source *s, bn_error *err, bn_sta
         }
         bool is_file = entry->fts_info != FTS_D && entry->fts_info != FTS_DP && entry->fts_info != FTS_DC;
         if (!is_file || hidden) continue;
-        if (ends_with(entry->fts_name, ".json") || ends_with(entry->fts_name, ".jsonl") ||
-            ends_with(entry->fts_name, ".dsse"))
+        if (entry->fts_level == 0 || ends_with(entry->fts_name, ".json") ||
+            ends_with(entry->fts_name, ".jsonl") || ends_with(entry->fts_name, ".dsse"))
             return entry;
         note_skipped(s, entry);
     }

@@ -11,6 +11,7 @@
 #include "lab/host/machine.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/options.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/cli/report.h"
 
 #define BN_VERIFY_SCHEMA "bn.verify/1" /* of all documents */
@@ -18,7 +19,7 @@
 /* The options of all commands; each has some of them. */
 struct bn_verify_options {
     /* verify */
-    const char *path, *policy;
+    const char *path, *policy, *files;
     struct bn_texts keys;   /* --public-key */
     struct bn_texts models; /* none: the built-in model */
     bool require_signature, unverified, require_gpu_kernels, require_quantized_kernels;
@@ -64,7 +65,9 @@ struct bn_verify {
     struct bn_verify_model *models; /* NULL: not opened yet */
     size_t n_models;
     struct bn_verify_probe probe;
-    uint32_t n_threads; /* that replay; 0: one for each core */
+    uint32_t n_threads;         /* that replay; 0: one for each core */
+    const char *const *sources; /* of several receipts; see bn_verify_source_open. NULL: one receipt */
+    size_t n_sources;
 };
 
 /* One receipt and what was found. Zeroed except path; the receipt is released by the caller. */
@@ -75,10 +78,13 @@ struct bn_verify_subject {
     bool wants_replay; /* all else holds, and the model is here */
     struct bn_replay_result replay;
     struct bn_training_files files;
+    struct bn_release_files release;
     struct bn_rules_input input;
     struct bn_rules_report report;
 };
 
+/* What the sandbox permits besides receipts. */
+void bn_verify_allow(struct bn_sandbox_rules *rules, const struct bn_args *args);
 /* Reads policy and keys. bn_verify_close follows, after an error too. */
 BN_MUST_CHECK bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_error *err);
 void bn_verify_close(struct bn_verify *v);
@@ -115,7 +121,7 @@ BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *
                                         const struct bn_receipt *receipt,
                                         const struct bn_rules_report *report, bn_error *err);
 
-/* ---- --batch: many receipts, each checked as it is alone, several replayed in one pass over the weights. source.c finds
+/* ---- several receipts, each checked as it is alone, several replayed in one pass over the weights. source.c finds
  * them, pipeline.c checks and replays them, batch.c divides them among ranks and writes what was found. Memory grows with
  * the number of receipts by a digest, and with --junit by a line. ---- */
 
@@ -130,9 +136,10 @@ struct bn_verify_item {
 };
 void bn_verify_item_release(struct bn_verify_item *item);
 
-/* A folder, a list of paths, or lines of JSON ("-": standard input). */
+/* Folders and receipts; or one list of paths or of lines of JSON ("-": standard input). */
 struct bn_verify_source;
-BN_MUST_CHECK bn_status bn_verify_source_open(struct bn_verify_source **out, const char *path, bn_error *err);
+BN_MUST_CHECK bn_status bn_verify_source_open(struct bn_verify_source **out, const char *const *paths,
+                                              size_t n, bn_error *err);
 void bn_verify_source_close(struct bn_verify_source *source);
 /* The next one, released by the caller; *more is false at the end. */
 BN_MUST_CHECK bn_status bn_verify_source_next(struct bn_verify_source *source, struct bn_verify_item *item,
@@ -153,7 +160,7 @@ struct bn_verify_result {
     char reason[sizeof(((struct bn_rule_result *)0)->reason) + 128];
     char receipt_sha256[BN_SHA256_HEX]; /* of its canonical text, without a signature; "": not read */
     char model_sha256[BN_SHA256_HEX];   /* as the receipt names it; "" without */
-    uint64_t n_passed, n_tokens;        /* rules; tokens that a replay gave again */
+    uint64_t n_tokens;                  /* that a replay gave again */
     uint64_t check_ns, replay_ns;
 };
 

@@ -142,7 +142,7 @@ TEST(maple_keys)
     assert_int_equal(bn_hparams_n_local(&hp), LAYERS - 2);
     assert_int_equal(bn_hparams_n_rotated(&hp), LAYERS - 2);
     assert_int_equal(bn_hparams_hidden(&hp), 4 * 64);
-    near(hp.local_rope_base, hp.rope_base);
+    near(hp.local_rope_base, (double)hp.rope_base);
     must(read_with(&hp, "maple", 64, "rope.freq_base_swa", 500, 0, &err));
     near(hp.local_rope_base, 500);
     must(read_with(&hp, "maple", 64, "rope.dimension_count_swa", 0, 48, &err));

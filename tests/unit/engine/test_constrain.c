@@ -86,7 +86,9 @@ static size_t define(const bn_model *model, const bn_grammar *g, const bn_sample
     bn_sampler *sampler = NULL;
     bool complete = false;
     memcpy(history, prompt.ids, prompt.n * sizeof *history);
-    must(bn_sampler_open(&sampler, sampling, n_vocab, NULL));
+    bn_sampler_options options = *sampling;
+    options.n_prompt = prompt.n;
+    must(bn_sampler_open(&sampler, &options, n_vocab, NULL));
     must(bn_session_eval(session, prompt.ids, prompt.n, BN_LOGITS_LAST, logits, NULL));
     while (n < N_PREDICT && !complete) {
         struct bn_matcher *m = follow(model, g, ids, n);
@@ -135,6 +137,7 @@ static const char *const GRAMMARS[] = {
 
 static bn_sampler_options sampler_of(unsigned i)
 {
+    static const bn_candidate BIAS[] = {{11, -100.0f}, {25, 1.5f}};
     bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
     if (i > 0) o.temperature = 1.1f;
     if (i == 2) o.top_k = 5;
@@ -143,6 +146,11 @@ static bn_sampler_options sampler_of(unsigned i)
     if (i == 4) o.top_k = 40;
     if (i == 5) o.repeat_penalty = 1.3f;
     if (i == 5) o.top_k = 8;
+    if (i >= 6) o.presence_penalty = 0.9f;
+    if (i >= 6) o.frequency_penalty = 0.4f;
+    if (i == 6) o.temperature = 0.0f;
+    if (i == 7) o.bias = BIAS;
+    if (i == 7) o.n_bias = 2;
     o.repeat_last = 64;
     o.seed = 7 + i;
     return o;
@@ -158,7 +166,7 @@ TEST(it_is_masking_before_the_sampler)
     uint64_t n_again = 0, n_screened = 0, n_drafts = 0;
     for (size_t k = 0; k < BN_ARRAY_LEN(GRAMMARS); k++) {
         bn_grammar *g = open_grammar(GRAMMARS[k]);
-        for (unsigned i = 0; i < 6; i++) {
+        for (unsigned i = 0; i < 8; i++) {
             int32_t ids[N_PREDICT];
             bn_sampler_options sampling = sampler_of(i);
             size_t n = define(models[0], g, &sampling, ids);

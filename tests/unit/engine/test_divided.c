@@ -183,7 +183,7 @@ static struct bn_generation request(const struct job *job)
     return (struct bn_generation){.prompt = job->tokens,
                                   .n_prompt = 5,
                                   .n_predict = 12,
-                                  .sampling = {0, 0.8f, 20, 0.95f, 0.0f, 1.1f, 64, 7},
+                                  .sampling = {0, 0.8f, 20, 0.95f, 0.0f, 1.1f, 64, .seed = 7},
                                   .want_chain = true};
 }
 

@@ -52,9 +52,9 @@ static void put_raw(struct file *f, const char *key, enum bn_gguf_type type, con
 static void put_strings(struct file *f)
 {
     bn_gguf_put_array(&f->w, "a.strings", BN_GGUF_STRING, 3);
-    bn_gguf_put_element_str(&f->w, "one", 3);
-    bn_gguf_put_element_str(&f->w, "", 0);
-    bn_gguf_put_element_str(&f->w, "th\0ee", 5);
+    bn_gguf_put_text(&f->w.kv, "one", 3);
+    bn_gguf_put_text(&f->w.kv, "", 0);
+    bn_gguf_put_text(&f->w.kv, "th\0ee", 5);
 }
 
 TEST(round_trip)

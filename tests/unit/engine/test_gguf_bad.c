@@ -294,7 +294,7 @@ TEST(large_arrays)
     for (unsigned i = 0; i < 400000; i++) {
         char text[16];
         snprintf(text, sizeof text, "t%u", i);
-        bn_gguf_put_element_str(&w, text, strlen(text));
+        bn_gguf_put_text(&w.kv, text, strlen(text));
     }
     must(bn_gguf_write_head(&w, &file, &err));
     struct bn_mem_stats before = bn_mem_stats();

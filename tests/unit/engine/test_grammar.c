@@ -160,7 +160,7 @@ static bn_status open_status(const struct bn_buf *text)
 
 TEST(hostile_sizes_have_limits)
 {
-    struct bn_buf text = {.max = 1u << 20};
+    struct bn_buf text = {.max = 1u << 23};
     bn_buf_puts(&text, "root ::= ");
     for (int i = 0; i < 60000; i++)
         bn_buf_putc(&text, '(');
@@ -184,7 +184,7 @@ TEST(hostile_sizes_have_limits)
         bn_buf_puts(&text, "[^a]");
     refused(open_status(&text), BN_ERR_LIMIT);
     text.len = 0;
-    for (int i = 0; i < 300000; i++)
+    for (int i = 0; i < 5000000; i++)
         bn_buf_putc(&text, '#');
     refused(open_status(&text), BN_ERR_LIMIT);
     bn_buf_release(&text);
@@ -208,7 +208,7 @@ TEST(hostile_texts_have_limits)
         while (n < sizeof text && bn_matcher_take_bytes(m, text, 1))
             n++;
         assert_true(n > 10);
-        if (bn_matcher_status(m) == BN_OK) assert_non_null(bn_matcher_mask(m, UINT64_MAX));
+        if (m->status == BN_OK) assert_non_null(bn_matcher_mask(m, UINT64_MAX));
         bn_matcher_close(m);
         bn_grammar_close(g);
     }
@@ -382,14 +382,14 @@ static size_t follow_masks(const bn_grammar *g, uint64_t seed, size_t n_steps, s
         for (size_t id = 0; id < n_vocab; id++) {
             bool bit = (mask[id / 64] >> (id % 64) & 1) != 0;
             if (id % 16 == seed % 16 && bn_matcher_allows(other, (int32_t)id) != bit)
-                *n_wrong += bn_matcher_status(other) == BN_OK;
+                *n_wrong += other->status == BN_OK;
             if (bit && (int32_t)id != end && next_random(&seed, (uint32_t)++n) == 0)
                 taken[step] = (int32_t)id;
         }
         bn_matcher_close(other);
         assert_true(n > 0);
         if (bn_matcher_take(m, taken[step])) continue;
-        refused(bn_matcher_status(m), BN_ERR_LIMIT);
+        refused(m->status, BN_ERR_LIMIT);
         break;
     }
     bn_matcher_close(m);
@@ -423,12 +423,12 @@ TEST(a_mask_may_pause)
     for (unsigned i = 0; i < 6; i++) {
         const uint64_t *want = bn_matcher_mask(whole, UINT64_MAX), *mask;
         assert_non_null(want);
-        while ((mask = bn_matcher_mask(parts, bn_matcher_n_steps(parts) + 1000)) == NULL) {
-            must(bn_matcher_status(parts));
+        while ((mask = bn_matcher_mask(parts, parts->n_steps + 1000)) == NULL) {
+            must(parts->status);
             n_pauses++;
         }
         assert_memory_equal(mask, want, n_words * sizeof *mask);
-        assert_int_equal(bn_matcher_n_steps(parts), bn_matcher_n_steps(whole));
+        assert_int_equal(parts->n_steps, whole->n_steps);
         assert_true(bn_matcher_take_bytes(whole, "so ", 3) && bn_matcher_take_bytes(parts, "so ", 3));
     }
     assert_true(n_pauses > 20);
@@ -445,9 +445,9 @@ TEST(a_text_has_a_limit_of_steps)
     size_t n = 0;
     while (n < 1000 && bn_matcher_mask(m, UINT64_MAX) != NULL && bn_matcher_take_bytes(m, "another", 7))
         n++;
-    refused(bn_matcher_status(m), BN_ERR_LIMIT);
+    refused(m->status, BN_ERR_LIMIT);
     assert_in_range(n, 4, 500);
-    assert_in_range(bn_matcher_n_steps(m), 256 * bn_matcher_unit(m), (257 + 4 * n) * bn_matcher_unit(m));
+    assert_in_range(m->n_steps, 256 * bn_matcher_unit(m), (257 + 4 * n) * bn_matcher_unit(m));
     assert_null(bn_matcher_mask(m, UINT64_MAX));
     assert_false(bn_matcher_allows(m, bn_tokenizer_eos(tok)));
     bn_matcher_close(m);
@@ -471,7 +471,7 @@ TEST(forgetting_changes_nothing)
         assert_non_null(bn_matcher_mask(m, UINT64_MAX));
     }
     assert_false(bn_matcher_accepts(m));
-    must(bn_matcher_status(m));
+    must(m->status);
     bn_matcher_close(m);
     bn_grammar_close(g);
 }
@@ -527,7 +527,7 @@ TEST(memory_may_be_short)
             whole = bn_matcher_mask(m, UINT64_MAX) != NULL && bn_matcher_take_bytes(m, "{\"a\":", 5);
         bn_mem_fail_after(0);
         assert_true(status == BN_OK || status == BN_ERR_NOMEM);
-        assert_true(status != BN_OK || whole || bn_matcher_status(m) == BN_ERR_NOMEM);
+        assert_true(status != BN_OK || whole || m->status == BN_ERR_NOMEM);
         bn_matcher_close(m);
         bn_grammar_close(g);
     }

@@ -57,10 +57,10 @@ static bn_status read_keys(const struct keys *k, struct bn_hadamard *h, bn_error
     if (!k->no_names) {
         bn_gguf_put_array(&w, "prism.hadamard.weight_names", BN_GGUF_STRING, 2);
         for (size_t i = 0; i < 2; i++)
-            bn_gguf_put_element_str(&w, k->names[i], strlen(k->names[i]));
+            bn_gguf_put_text(&w.kv, k->names[i], strlen(k->names[i]));
     }
     bn_gguf_put_array(&w, "prism.hadamard.inverse_weight_names", BN_GGUF_STRING, 1);
-    bn_gguf_put_element_str(&w, k->inverse, strlen(k->inverse));
+    bn_gguf_put_text(&w.kv, k->inverse, strlen(k->inverse));
     if (k->tied) bn_gguf_put_bool(&w, "prism.hadamard.tied_output", true);
     if (k->head) bn_gguf_put_tensor(&w, "output.weight", BN_TYPE_F32, 1, (const uint64_t[]){8});
     bn_gguf_close(&gguf);

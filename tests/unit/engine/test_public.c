@@ -68,6 +68,8 @@ TEST(settings_are_checked)
     for (size_t i = 0; i < sizeof BAD / sizeof BAD[0]; i++)
         refused(bn_query_set(query, BAD[i].setting, BAD[i].value, NULL), BN_ERR_ARG);
     must(bn_query_set(query, BN_SET_TEMPERATURE, 0.5, NULL));
+    must(bn_query_set(query, BN_SET_PRESENCE_PENALTY, -2, NULL));
+    must(bn_query_set(query, BN_SET_FREQUENCY_PENALTY, 1.5, NULL));
     bn_query_close(query);
 }
 
@@ -95,6 +97,13 @@ TEST(a_query_gives_generations)
     assert_string_equal(bn_generation_chain(second), bn_generation_chain(first));
     assert_true(bn_generation_get(second, BN_GENERATION_ACCEPTED) <=
                 bn_generation_get(second, BN_GENERATION_DRAFTED));
+    const bn_candidate forced = {ids[0] == 7 ? 8 : 7, 100.0f};
+    bn_query_set_bias(query, &forced, 1);
+    bn_generation *biased = generate(query);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(bn_generation_ids(biased, &n)[i], forced.id);
+    bn_generation_close(biased);
+    bn_query_set_bias(query, NULL, 0);
     must(bn_query_add_stop_id(query, ids[0], NULL));
     must(bn_query_add_stop(query, "stop", NULL));
     bn_generation *third = generate(query);

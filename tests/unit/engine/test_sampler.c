@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sampling: what each option keeps, that draws follow the probabilities, that seeds repeat.
+ * Sampling: what each option keeps, that draws follow the probabilities, that seeds repeat, that penalties and biases are
+ * OpenAI's formula.
  */
 #include <math.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "bn.h"
 #include "tests/unit/status.h"
 
@@ -108,6 +110,88 @@ TEST(the_penalty_counts_a_token_once)
     bn_sampler_close(sampler);
 }
 
+/* The formula as OpenAI's page has it: for each token, over the whole history. */
+static void change(float out[N], const bn_sampler_options *o, const int32_t *history, size_t n)
+{
+    for (size_t id = 0; id < N; id++) {
+        size_t count = 0;
+        for (size_t i = o->n_prompt; i < n; i++)
+            count += history[i] == (int32_t)id;
+        out[id] = LOGITS[id];
+        for (size_t i = 0; i < o->n_bias; i++)
+            if (o->bias[i].id == (int32_t)id) out[id] += o->bias[i].logit;
+        out[id] -= count > 0 ? o->presence_penalty : 0.0f;
+        out[id] -= o->frequency_penalty * (float)count;
+    }
+}
+
+static int32_t choose(const bn_sampler_options *o, const float *logits, const int32_t *history, size_t n)
+{
+    bn_sampler *sampler = NULL;
+    must(bn_sampler_open(&sampler, o, N, &err));
+    assert_true(o->n_prompt == 0 || bn_sampler_reach(sampler) == SIZE_MAX);
+    int32_t id = bn_sampler_next(sampler, logits, history, n);
+    if (o->temperature == 0.0f)
+        assert_int_equal(bn_sampler_next(sampler, logits, history, n), id); /* no count is left */
+    bn_sampler_close(sampler);
+    return id;
+}
+
+TEST(penalties_and_biases_are_the_formula)
+{
+    uint64_t random = 5;
+    unsigned n_changed = 0;
+    for (unsigned round = 0; round < 2000; round++) {
+        const bn_candidate bias[2] = {{(int32_t)(bn_splitmix64(&random) % N), (float)(round % 7) - 3.0f},
+                                      {2, 11.5f}};
+        bn_sampler_options with = BN_SAMPLER_OPTIONS_INIT, without;
+        int32_t history[40];
+        float changed[N];
+        with.temperature = round % 3 == 0 ? 0.0f : 0.8f;
+        with.top_k = round % 5;
+        with.seed = without.seed = round;
+        without = with;
+        with.presence_penalty = (float)(bn_splitmix64(&random) % 401) / 100.0f - 2.0f;
+        with.frequency_penalty = (float)(bn_splitmix64(&random) % 401) / 100.0f - 2.0f;
+        with.bias = bias;
+        with.n_bias = bias[0].id == 2 ? 1 : 2 * (round & 1);
+        with.n_prompt = 1 + round % 20;
+        size_t n = with.n_prompt + round % 20;
+        for (size_t i = 0; i < n; i++)
+            history[i] = (int32_t)(bn_splitmix64(&random) % (N + 1)) - 1;
+        change(changed, &with, history, n);
+        int32_t id = choose(&with, LOGITS, history, n);
+        assert_int_equal(id, choose(&without, changed, history, n));
+        n_changed += id != choose(&without, LOGITS, history, n);
+        with.n_prompt = n; /* the prompt does not count */
+        with.n_bias = 0;
+        assert_int_equal(choose(&with, LOGITS, history, n), choose(&without, LOGITS, history, n));
+    }
+    assert_in_range(n_changed, 200, 1800); /* the comparison could fail */
+}
+
+TEST(the_lowest_id_wins_among_changed_logits)
+{
+    bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
+    bn_candidate bias[2] = {{0, 3.0f}, {1, -100.0f}};
+    const float ties[N] = {1.0f, 4.0f, 4.0f, -1.0f, 4.0f, 0.0f};
+    const int32_t history[3] = {4, 4, 2};
+    o.bias = bias;
+    o.n_bias = 1;
+    o.n_prompt = 1;
+    assert_int_equal(choose(&o, ties, history, 1), 0);
+    bias[0].logit = 2.5f;
+    assert_int_equal(choose(&o, ties, history, 1), 1);
+    o.n_bias = 2; /* 1 is forbidden */
+    assert_int_equal(choose(&o, ties, history, 1), 2);
+    o.frequency_penalty = 1.0f;
+    o.presence_penalty = -1.0f; /* 4 and 2 came once after the prompt: they are as before */
+    assert_int_equal(choose(&o, ties, history, 3), 2);
+    o.frequency_penalty = 1.25f;
+    bias[0].logit = 100.0f; /* forced */
+    assert_int_equal(choose(&o, ties, history, 3), 0);
+}
+
 TEST(seeds_repeat)
 {
     bn_sampler *a = NULL, *b = NULL, *c = NULL;
@@ -138,6 +222,15 @@ TEST(bad_options_are_refused)
         {.temperature = 1.0f, .top_p = 1.5f, .repeat_penalty = 1.0f},
         {.temperature = 1.0f, .top_p = 1.0f, .min_p = -0.1f, .repeat_penalty = 1.0f},
         {.temperature = 1.0f, .top_p = 1.0f, .repeat_penalty = 0.5f},
+        {.presence_penalty = 2.01f},
+        {.presence_penalty = NAN},
+        {.frequency_penalty = -2.01f},
+        {.bias = (const bn_candidate[]){{N, 1.0f}}, .n_bias = 1},
+        {.bias = (const bn_candidate[]){{-1, 1.0f}}, .n_bias = 1},
+        {.bias = (const bn_candidate[]){{0, 100.5f}}, .n_bias = 1},
+        {.bias = (const bn_candidate[]){{0, NAN}}, .n_bias = 1},
+        {.bias = (const bn_candidate[]){{3, 1.0f}, {0, 1.0f}, {3, 1.0f}}, .n_bias = 3},
+        {.bias = (const bn_candidate[1025]){{0, 0.0f}}, .n_bias = 1025},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(bad); i++) {
         bn_sampler *sampler = NULL;

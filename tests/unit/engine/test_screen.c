@@ -389,10 +389,11 @@ TEST(reach_of_samplers)
         size_t reach;
     } CASES[] = {
         {BN_SAMPLER_OPTIONS_INIT, 1},
-        {{0, 0.7f, 40, 1.0f, 0.0f, 1.0f, 64, 1}, 40},
-        {{0, 0.7f, 40, 0.9f, 0.1f, 1.1f, 64, 1}, 104},
-        {{0, 0.7f, 40, 0.9f, 0.1f, 1.1f, 0, 1}, 104},
-        {{0, 0.7f, 0, 0.9f, 0.0f, 1.0f, 64, 1}, SIZE_MAX},
+        {{0, 0.7f, 40, 1.0f, 0.0f, 1.0f, 64, 1, 0.0f, 0.0f, NULL, 0, 0}, 40},
+        {{0, 0.7f, 40, 0.9f, 0.1f, 1.1f, 64, 1, 0.0f, 0.0f, NULL, 0, 0}, 104},
+        {{0, 0.7f, 40, 0.9f, 0.1f, 1.1f, 0, 1, 0.0f, 0.0f, NULL, 0, 0}, 104},
+        {{0, 0.7f, 0, 0.9f, 0.0f, 1.0f, 64, 1, 0.0f, 0.0f, NULL, 0, 0}, SIZE_MAX},
+        {{0, 0.0f, 0, 1.0f, 0.0f, 1.0f, 64, 1, 0.0f, -0.1f, NULL, 0, 0}, SIZE_MAX},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         bn_sampler *sampler = NULL;
@@ -405,7 +406,7 @@ TEST(reach_of_samplers)
 /* The sampler draws the same tokens from the best logits as from all. */
 TEST(samplers_see_no_difference)
 {
-    bn_sampler_options options = {0, 0.9f, 20, 0.95f, 0.01f, 1.3f, 64, 5};
+    bn_sampler_options options = {0, 0.9f, 20, 0.95f, 0.01f, 1.3f, 64, 5, 0.0f, 0.0f, NULL, 0, 0};
     struct pair p = make_pair(MODEL);
     bn_sampler *a = NULL, *b = NULL;
     size_t n_vocab = p.model->hp.n_vocab;

@@ -151,8 +151,9 @@ static bn_draft_stat compare(const bn_generation *request, uint32_t n_batch)
 
 static const bn_sampler_options SAMPLINGS[] = {
     BN_SAMPLER_OPTIONS_INIT,
-    {0, 0.7f, 0, 1.0f, 0.0f, 1.0f, 64, 1},
-    {0, 0.9f, 40, 0.9f, 0.02f, 1.2f, 32, 2},
+    {0, 0.7f, 0, 1.0f, 0.0f, 1.0f, 64, 1, 0.0f, 0.0f, NULL, 0, 0},
+    {0, 0.9f, 40, 0.9f, 0.02f, 1.2f, 32, 2, 0.0f, 0.0f, NULL, 0, 0},
+    {0, 0.0f, 0, 1.0f, 0.0f, 1.0f, 64, 1, 0.3f, 0.2f, NULL, 0, 0},
 };
 
 static bn_generation request(size_t sampling)

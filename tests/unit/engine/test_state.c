@@ -338,7 +338,7 @@ TEST_IN(short_memory_is_survived, setup, teardown)
 
 TEST_IN(cached_tokens_change_no_answer, setup, teardown)
 {
-    static const bn_sampler_options SAMPLED = {0, 0.9f, 40, 0.95f, 0.0f, 1.3f, 64, 7};
+    static const bn_sampler_options SAMPLED = {0, 0.9f, 40, 0.95f, 0.0f, 1.3f, 64, 7, 0.0f, 0.0f, NULL, 0, 0};
     struct bn_generation want = {.prompt = f.ids,
                                  .n_prompt = N_IDS,
                                  .n_predict = 12,

@@ -320,18 +320,19 @@ TEST(test_bar)
 {
     char line[512];
     bn_download_bar(line, sizeof line, 99, "m.gguf", 512000000, 1024000000, 2e6, 256);
-    assert_string_equal(line, "m.gguf  [############            ]   50 %  512 MB of 1.024 GB  2 MB/s  4:16");
+    assert_string_equal(line,
+                        "m.gguf  [############            ]   50 %  488.3 MiB of 976.6 MiB  2 MB/s  4:16");
     bn_download_bar(line, sizeof line, 99, "m.gguf", 0, 1024, 0, UINT64_MAX);
-    assert_string_equal(line, "m.gguf  [                        ]    0 %  0 B of 1.024 kB  0 B/s");
+    assert_string_equal(line, "m.gguf  [                        ]    0 %  0 B of 1 KiB  0 B/s");
     bn_download_bar(line, sizeof line, 99, "m.gguf", 4096, 0, 1000, UINT64_MAX);
-    assert_string_equal(line, "m.gguf  4.096 kB  1 kB/s");
+    assert_string_equal(line, "m.gguf  4 KiB  1 kB/s");
     bn_download_bar(line, sizeof line, 99, "m\x1b.gguf", 10, 10, 1, 0);
     assert_null(strchr(line, '\x1b'));
     static const struct {
         size_t columns;
         const char *want;
     } NARROW[] = {
-        {79, "ggml-model-i2_s.gguf  [####      ]   47 %  564 MB of 1.188 GB  12.35 MB/s  0:50"},
+        {79, "ggml-model-i2...  [####      ]   47 %  537.9 MiB of 1.106 GiB  12.35 MB/s  0:50"},
         {49, "ggml-model-i2_s.gguf  [#####       ]   47 %  0:50"},
         {39, "ggml-mode...  [####      ]   47 %  0:50"},
         {24, "[#######        ]   47 %"},
@@ -349,7 +350,7 @@ TEST(test_bar)
                             "a-model-with-a-rather-long-name-that-must-be-cut.gguf", 1187801279,
                             size * 1187801280, 123456789, size > 0 ? 360000 : UINT64_MAX);
             assert_in_range(strlen(line), 0, columns);
-            if (columns >= 79) assert_has(line, size > 0 ? "[####" : "1.188 GB");
+            if (columns >= 79) assert_has(line, size > 0 ? "[####" : "1.106 GiB");
         }
 }
 
@@ -358,9 +359,9 @@ TEST(test_lines_without_a_terminal)
     const uint64_t second = 1000000000;
     char line[512];
     bn_download_line(line, sizeof line, "m.gguf", 512000000, 1187801280, 12.3e6, 55);
-    assert_string_equal(line, "m.gguf: 512 MB of 1.188 GB (43 %), 12.30 MB/s, 0:55 left");
+    assert_string_equal(line, "m.gguf: 488.3 MiB of 1.106 GiB (43 %), 12.30 MB/s, 0:55 left");
     bn_download_line(line, sizeof line, "m\x1b.gguf", 512000000, 0, 0, UINT64_MAX);
-    assert_string_equal(line, "m\\x1B.gguf: 512 MB");
+    assert_string_equal(line, "m\\x1B.gguf: 488.3 MiB");
     assert_false(bn_download_line_due(9 * second, 19, 10)); /* too little happened */
     assert_true(bn_download_line_due(10 * second, 10, 10)); /* but after ten seconds even nothing is told */
     assert_true(bn_download_line_due(2 * second, 20, 19));

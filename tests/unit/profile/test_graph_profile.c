@@ -5,7 +5,6 @@
  */
 #include "infer/session.h"
 #include "lab/profile/graph.h"
-#include "lab/profile/schedule.h"
 #include "model/model.h"
 #include "tests/unit/prof_clock.h"
 #include "tests/unit/status.h"

@@ -15,7 +15,6 @@
 
 #include "lab/profile/graph.h"
 #include "lab/profile/live.h"
-#include "lab/profile/schedule.h"
 #include "tests/unit/engine/profiler_maker.h"
 #include "tests/unit/folder.h"
 

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "lab/profile/schedule.h"
+#include "lab/profile/graph.h"
 #include "tests/unit/profile/scopes.h"
 #include "tests/unit/status.h"
 

@@ -49,7 +49,8 @@ TEST(every_field_is_documented)
 
 TEST(a_receipt_says_what_ran)
 {
-    static const bn_sampler_options SAMPLED = {0, 0.7f, 40, 0.9f, 0.05f, 1.1f, 64, UINT64_MAX};
+    static const bn_sampler_options SAMPLED = {0,          0.7f, 40,   0.9f, 0.05f, 1.1f, 64,
+                                               UINT64_MAX, 0.0f, 0.0f, NULL, 0,     0};
     static const char TEXT[] = "a prompt\nof two lines";
     struct run run;
     const char *text = NULL;

@@ -20,7 +20,7 @@ static bool verifies_with_cached(bn_json *statement, size_t n)
 /* The work of a receipt is that of the tokens which were evaluated; the tokens and the chain are those of all. */
 TEST_IN(a_receipt_says_what_was_cached, make_folder, remove_folder)
 {
-    static const bn_sampler_options SAMPLED = {0, 0.7f, 40, 0.9f, 0.05f, 1.1f, 64, 5};
+    static const bn_sampler_options SAMPLED = {0, 0.7f, 40, 0.9f, 0.05f, 1.1f, 64, 5, 0.0f, 0.0f, NULL, 0, 0};
     const bn_session_options options = {.n_ctx = 64, .n_batch = 2, .n_threads = 2};
     struct run whole, run;
     const char *path = below("cache");

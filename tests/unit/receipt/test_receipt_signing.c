@@ -48,7 +48,7 @@ TEST(no_changed_bit_of_an_envelope_changes_what_is_read)
     struct bn_key *key = fresh_key();
     struct bn_buf envelope = {.max = 10000}, canonical = {.max = 10000};
     const struct bn_key *keys[] = {key};
-    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false, false};
     bn_buf_puts(&canonical, STATEMENT);
     must(bn_envelope_sign(&envelope, key, BN_RECEIPT_PAYLOAD_TYPE, STATEMENT, strlen(STATEMENT), NULL));
     size_t accepted = 0, refused = 0;
@@ -80,7 +80,7 @@ TEST(no_changed_byte_of_a_signed_receipt_is_accepted)
     struct bn_key *key = fresh_key(), *other = fresh_key();
     struct bn_buf canonical, envelope;
     const struct bn_key *keys[] = {other, key};
-    struct bn_receipt_keys trusted = {keys, 2, 1, false};
+    struct bn_receipt_keys trusted = {keys, 2, 1, false, false};
     sign(&envelope, statement, key, &canonical);
     for (size_t i = 0; i < envelope.len; i++) {
         struct bn_receipt receipt;
@@ -143,7 +143,7 @@ TEST(a_signature_stands_in_for_the_own_digest)
     struct bn_key *key = fresh_key();
     struct bn_buf canonical, envelope;
     const struct bn_key *keys[] = {key};
-    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false, false};
     struct bn_receipt receipt;
     bn_json_remove(statement, "receipt_sha256");
     assert_false(statement_verifies(statement));
@@ -207,7 +207,7 @@ struct signing {
 static bn_status verify_envelope(struct signing *s, bn_error *e)
 {
     const struct bn_key *keys[] = {s->key};
-    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false, false};
     struct bn_receipt receipt;
     struct bn_receipt_policy policy;
     struct bn_rules_report report;

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "lab/formats/formats.h"
+#include "lab/formats/document.h"
 #include "lab/stacks/diff.h"
 #include "lab/stats/interval.h"
 #include "tests/unit/stacks/stacks_child.h"

@@ -5,7 +5,7 @@
  */
 #include <linux/perf_event.h>
 
-#include "lab/sampler/perf_records.h"
+#include "lab/sampler/tier.h"
 #include "tests/unit/status.h"
 
 #define RING 4096u

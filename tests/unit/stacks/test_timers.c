@@ -59,7 +59,12 @@ static bn_recording record_until(size_t enough, counted *of, struct bn_record_op
 static volatile uint64_t result;
 static unsigned depth;
 
-__attribute__((noipa)) static void bottom(uint64_t ns)
+#ifdef __clang__
+#define OPAQUE __attribute__((noinline, optnone))
+#else
+#define OPAQUE __attribute__((noipa))
+#endif
+OPAQUE static void bottom(uint64_t ns)
 {
     for (uint64_t until = bn_clock_thread_cpu_ns() + ns; bn_clock_thread_cpu_ns() < until;)
         for (uint64_t i = 0; i < 200000; i++) {
@@ -68,7 +73,7 @@ __attribute__((noipa)) static void bottom(uint64_t ns)
         }
 }
 
-__attribute__((noipa)) static void descend(unsigned left, uint64_t ns)
+OPAQUE static void descend(unsigned left, uint64_t ns)
 {
     if (left > 0)
         descend(left - 1, ns);

@@ -113,6 +113,7 @@ TEST(disturbances_are_found)
 struct real {
     struct bn_bench_measurement m;
     struct bn_bench_config config;
+    bn_sequence *own;
     int32_t ids[8];
 };
 
@@ -124,6 +125,8 @@ static void open_real(struct real *r, bool decode)
     r->config = (struct bn_bench_config){
         .decode = decode, .tokens = 4, .n_threads = 1, .n_batch = 128, .n_sequences = 1, .n_concurrent = 1};
     must(bn_session_open(&r->config.session, r->m.model, &options, &err));
+    r->own = bn_session_sequence(r->config.session);
+    r->config.sequences = &r->own;
     r->m.ids = r->ids;
     r->m.configs = &r->config;
     r->m.n_configs = 1;

@@ -254,8 +254,8 @@ static const struct bn_program TEXTS = {.name = "bn-test",
 
 TEST(a_text_is_not_taken_for_a_misspelt_command)
 {
-    static const char *const ACCEPTED[] = {"a+b",       "-t 3 a+b", "a: -t 3",
-                                           "make word", "-- word",  "make -t 3 word"};
+    static const char *const ACCEPTED[] = {"a+b",     "-t 3 a+b",       "a: -t 3", "make word",
+                                           "-- shwo", "make -t 3 shwo", "word",    "-t 3 word"};
     struct bn_args args;
     for (size_t i = 0; i < BN_ARRAY_LEN(ACCEPTED); i++) {
         accept_for(&TEXTS, ACCEPTED[i], &args);
@@ -267,12 +267,13 @@ TEST(a_text_is_not_taken_for_a_misspelt_command)
     assert_string_equal(args.model, "file.gguf");
     assert_true(bn_args_given(&args, &args.model));
     bn_args_release(&args);
-    refuse_for(&TEXTS, "shwo", "unknown command 'shwo'", "did you mean show? see bn-test --help");
-    refuse_for(&TEXTS, "-t 3 shwo", "unknown command 'shwo'", "did you mean show? see bn-test --help");
+    refuse_for(&TEXTS, "shwo", "unknown command 'shwo'",
+               "did you mean show? a TEXT of this word needs -p; see bn-test --help");
+    refuse_for(&TEXTS, "-t 3 shwo", "unknown command 'shwo'",
+               "did you mean show? a TEXT of this word needs -p; see bn-test --help");
     refuse_for(&TEXTS, "-t 3 show", "the command 'show' is not the first word",
                "write bn-test show, then the options");
-    refuse_for(&TEXTS, "word", "unknown command 'word'",
-               "if it is a TEXT: bn-test make 'word'; see bn-test --help");
+    refuse_for(&TEXTS, "two words", "unexpected argument 'words'", "a TEXT of several words needs quotes");
 }
 
 TEST(options_of_llama_cpp_are_explained)
@@ -281,7 +282,8 @@ TEST(options_of_llama_cpp_are_explained)
     refuse_for(&TEXTS, "show -hf -t 3", "unknown option '-hf'", "here: bn-test show -m hf:...");
     refuse_for(&TEXTS, "--mlock", "unknown option '--mlock'", "it is not needed");
     refuse_for(&TEXTS, "--ctx-size 9", "unknown option '--ctx-size'", "see bn-test --help");
-    refuse_for(&TEXTS, "pull", "unknown command 'pull'", "here: bn download; see bn-test --help");
+    refuse_for(&TEXTS, "pull", "unknown command 'pull'",
+               "here: bn download; a TEXT of this word needs -p; see bn-test --help");
     refuse_for(&USUAL, "-hf owner/repo", "-h cannot be combined with other options (got '-hf')",
                "see bn-test --help");
 }

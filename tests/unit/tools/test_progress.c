@@ -43,8 +43,8 @@ TEST(a_line_fits_any_width)
     static const char *const NAMES[] = {
         "m", "twelve.bytes", "a-model-with-a-rather-long-name-i2_s.gguf",
         "\xc3\xa4\xc3\xb6\xc3\xbc-a-model-with-a-rather-long-name-\xc3\xa4\xc3\xb6\xc3\xbc.gguf",
-        "\xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b."
-        "gguf"};
+        ("\xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b\xe6\xa8\xa1\xe5\x9e\x8b."
+         "gguf")};
     static const char *const TAILS[] = {" 99 %  999 MB of 1.19 GB  12.3 MB/s  1:02:03", " 99 %  1:02:03",
                                         " 99 %", NULL};
     char line[512];

@@ -3,7 +3,7 @@
  * The fair queue of bn-serve: a client that asks much does not delay one that asks little, and nobody saves up.
  */
 #include "tests/unit/unit.h"
-#include "tools/serve/serve.h"
+#include "tools/serve/job.h"
 
 #define N_CLIENTS 3u
 

@@ -116,7 +116,7 @@ static bn_status lead(struct bn_trainer *t, struct run *run, bn_error *e)
     BN_TRY(bn_trainer_score(t, run->validation.ids, run->validation.n, &score, e));
     run->nats = score.nats;
     run->last = t->curve.points[t->curve.n - 1];
-    return bn_trainer_finish(t, e);
+    return bn_train_ranks_lead(t, BN_TRAIN_FINISH, 0, e);
 }
 
 static bn_status run_rank(struct bn_trainer *t, const struct bn_ranks *ranks, struct run *run, bn_error *e)

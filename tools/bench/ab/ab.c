@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lab/stats/interval.h"
 #include "tools/bench/history/history.h"
 #include "tools/bench/report/report.h"
 
@@ -62,72 +63,68 @@ const struct bn_option bn_bench_command_options[] = {
 
 /* ---- for people ---- */
 
-static void print_command(struct bn_buf *out, const char *side, const char *const *argv, const char *shell)
+/* "A  56.28 ms (55.90 to 56.70)  bn-run -p x": the figure of the series that the verdict is about, as the table has it;
+ * the interval is that of its median. */
+static bn_status print_side(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c,
+                            enum bn_ab_side side, bn_error *err)
 {
-    bn_buf_printf(out, "%-9s", side);
-    if (shell != NULL) bn_buf_puts(out, shell);
-    for (size_t i = 0; shell == NULL && argv[i] != NULL; i++) {
+    const struct bn_comparison *of = bn_comparisons_main(s->result.list, s->result.n);
+    const struct bn_series *samples =
+        of != NULL ? bn_series_find(&s->sides[side], of->test, of->metric) : NULL;
+    double sides[2];
+    bn_buf_printf(out, "%s  ", bn_ab_side_names[side]);
+    if (samples != NULL) {
+        struct bn_interval median;
+        BN_TRY(bn_interval_median(&median, samples->samples, samples->n, s->rules.confidence, err));
+        bn_comparison_sides(of, &sides[BN_AB_A], &sides[BN_AB_B]);
+        const char *unit = bn_units_of(of->metric, of->unit);
+        struct bn_units_scale scale = bn_units_scale(unit, sides[side]);
+        scale.factor *= median.estimate > 0 ? sides[side] / median.estimate : 1;
+        bn_units_value(out, sides[side], unit);
+        if (isfinite(median.low) && median.low < median.high) {
+            bn_buf_puts(out, " (");
+            bn_units_number(out, median.low, scale);
+            bn_buf_puts(out, " to ");
+            bn_units_number(out, median.high, scale);
+            bn_buf_putc(out, ')');
+        }
+        bn_buf_puts(out, "  ");
+    }
+    if (c->shell[side] != NULL) bn_buf_puts(out, c->shell[side]);
+    for (size_t i = 0; c->shell[side] == NULL && c->argv[side][i] != NULL; i++) {
         if (i > 0) bn_buf_putc(out, ' ');
-        bn_buf_put_word(out, argv[i]);
+        bn_buf_put_word(out, c->argv[side][i]);
     }
     bn_buf_putc(out, '\n');
+    return BN_OK;
 }
 
-static void print_session(struct bn_buf *out, const struct bn_ab_session *s)
+/* Three lines: A, B, and what the comparison showed. */
+static bn_status print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c,
+                       bn_error *err)
 {
     const struct bn_ab_slot *stop = bn_ab_session_stop(s);
-    uint32_t rounds = bn_ab_session_rounds(s);
     char what[256];
-    bn_buf_printf(
-        out, "session  %u round%s of A, B, A' (A again) in turn, after %u of warm-up; %.1f s; seed %llu\n",
-        rounds, rounds == 1 ? "" : "s", s->warmup, (double)s->took_ns * 1e-9, (unsigned long long)s->seed);
-    if (stop == NULL) return;
-    bn_ab_slot_describe(what, sizeof what, stop);
-    bn_buf_printf(out, "stopped  %s: no verdict\n", what);
-}
-
-/* The metrics that decide, where not all do. */
-static void print_deciding(struct bn_buf *out, const struct bn_ab_session *s)
-{
-    const struct bn_comparison *list = s->result.list;
-    size_t n_secondary = 0;
-    for (size_t i = 0; i < s->result.n; i++)
-        n_secondary += list[i].secondary;
-    if (n_secondary == 0) return;
-    bn_buf_puts(out, "decides ");
-    for (size_t i = 0; i < s->result.n; i++) {
-        bool listed = list[i].secondary;
-        for (size_t k = 0; k < i && !listed; k++)
-            listed = !list[k].secondary && strcmp(list[k].metric, list[i].metric) == 0;
-        if (!listed) bn_buf_printf(out, " %s", list[i].metric);
+    BN_TRY(print_side(out, s, c, BN_AB_A, err));
+    BN_TRY(print_side(out, s, c, BN_AB_B, err));
+    if (stop != NULL) {
+        bn_ab_slot_describe(what, sizeof what, stop);
+        bn_buf_printf(out, "no verdict: %s\n", what);
+        return BN_OK;
     }
-    bn_buf_puts(out, " (--metric NAME); of the others only critical regressions count\n");
-}
-
-static void print_verdict(struct bn_buf *out, const struct bn_ab_session *s)
-{
-    enum bn_outcome worst = bn_comparisons_worst(s->result.list, s->result.n);
-    if (bn_ab_session_stop(s) != NULL) {
-        bn_buf_puts(out, "verdict  none\n");
-        return;
-    }
-    bn_buf_printf(out, "verdict  %s", bn_outcome_name(worst));
-    if (s->result.n_incomplete > 0)
+    bn_comparisons_verdict(out, s->result.list, s->result.n);
+    if (s->result.n_incomplete > 0 && s->result.n_incomplete < s->result.n)
         bn_buf_printf(out, "; %zu of %zu series could not be compared", s->result.n_incomplete, s->result.n);
-    else if (worst == BN_OUTCOME_INCONCLUSIVE)
-        bn_buf_puts(out, ": undecided; more rounds (-r) may decide");
-    else if (worst == BN_OUTCOME_SAME)
-        bn_buf_printf(out, ": no difference of more than %g %%", 100 * s->rules.margin);
     bn_buf_putc(out, '\n');
+    return BN_OK;
 }
 
-static void print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c)
+/* What -v adds: all series, and what the words of the table mean. */
+static void print_details(struct bn_buf *out, const struct bn_ab_session *s)
 {
-    print_command(out, "A", c->argv[0], c->shell[0]);
-    print_command(out, "B", c->argv[1], c->shell[1]);
-    print_session(out, s);
+    uint32_t rounds = bn_ab_session_rounds(s);
     bn_buf_putc(out, '\n');
-    bn_comparisons_print(out, s->result.list, s->result.n);
+    if (s->result.n > 0) bn_comparisons_print(out, s->result.list, s->result.n);
     bn_buf_printf(
         out,
         "\nchange   of the figure from A to B; IMPROVED is better; %g %% interval; %g %% does not matter\n",
@@ -138,8 +135,12 @@ static void print(struct bn_buf *out, const struct bn_ab_session *s, const struc
                   : s->contaminated[0] != '\0'    ? s->contaminated
                   : isfinite(s->control[0].j.low) ? "not contaminated"
                                                   : "too few rounds");
-    print_deciding(out, s);
-    print_verdict(out, s);
+    bn_buf_puts(out,
+                "decides  --metric NAME, else printed numbers, else wall_ns; of the others only critical "
+                "regressions\n         count\n");
+    bn_buf_printf(
+        out, "session  %u round%s of A, B, A' (A again) in turn, after %u of warm-up; %.1f s; seed %llu\n",
+        rounds, rounds == 1 ? "" : "s", s->warmup, (double)s->took_ns * 1e-9, (unsigned long long)s->seed);
 }
 
 /* ---- the document ---- */
@@ -168,14 +169,13 @@ static void put_slot(bn_json *array, const struct bn_ab_slot *slot)
 {
     bn_json *o = bn_json_add_object(array);
     bn_json_put_u64(o, "round", slot->round);
-    bn_json_put_string(o, "side", bn_ab_side_name(slot->side));
+    bn_json_put_string(o, "side", bn_ab_side_names[slot->side]);
     bn_json_put_bool(o, "warmup", slot->warmup);
     if (slot->failed[0] != '\0') bn_json_put_string(o, "reason", slot->failed);
     bn_json *control = bn_json_put_object(o, "control_ns");
     for (int k = 0; k < BN_AB_CONTROLS; k++) {
-        const char *name = bn_ab_control_name((enum bn_ab_control)k);
-        bn_json_put_finite(control, name, slot->control_ns[k] > 0 ? slot->control_ns[k] : (double)NAN,
-                           "--no-control");
+        double ns = slot->control_ns[k] > 0 ? slot->control_ns[k] : (double)NAN;
+        bn_json_put_finite(control, bn_ab_control_names[k], ns, "--no-control");
     }
     bn_noise_put(bn_json_put_object(o, "noise"), &slot->noise);
 }
@@ -197,7 +197,7 @@ static bn_status add_sides(struct bn_series_list *all, const struct bn_ab_sessio
         for (size_t i = 0; i < s->sides[side].n; i++) {
             char test[512];
             struct bn_series one = s->sides[side].list[i];
-            snprintf(test, sizeof test, "%s: %s", bn_ab_side_name((enum bn_ab_side)side), one.test);
+            snprintf(test, sizeof test, "%s: %s", bn_ab_side_names[side], one.test);
             one.test = test;
             BN_TRY(bn_series_add(all, &one, err));
         }
@@ -286,10 +286,13 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
         return status;
     }
     struct bn_buf text = {.max = 64u << 20};
-    print(&text, s, c);
+    bn_status status = print(&text, s, c, err);
+    if (status == BN_OK && args->verbose > 0) print_details(&text, s);
+    if (status == BN_OK) status = bn_cli_print_text(&text, err);
+    bn_buf_release(&text);
+    if (status != BN_OK || args->verbose == 0) return status;
     bn_bench_print_machine(machine);
-    bn_bench_print_others(&s->others);
-    return bn_cli_print_text(&text, err);
+    return BN_OK;
 }
 
 static bn_status judge(struct bn_args *args, struct bn_ab_session *s, bn_error *err)
@@ -330,9 +333,10 @@ static bn_status measure(struct bn_args *args, struct bn_ab_session *s, struct b
     return show(args, s, c, &machine, err);
 }
 
-static bn_status run(struct bn_args *args, bool alone, bn_error *err)
+bn_status bn_bench_ab(struct bn_args *args, bn_error *err)
 {
     const struct bn_bench_options *o = args->fields;
+    const bool alone = strcmp(args->command->name, "cmd") == 0;
     struct bn_ab_session s = {.rounds = o->rounds,
                               .warmup = o->n_warmup,
                               .alone = alone,
@@ -347,14 +351,4 @@ static bn_status run(struct bn_args *args, bool alone, bn_error *err)
     bn_ab_session_release(&s);
     bn_ab_commands_release(&c);
     return status;
-}
-
-bn_status bn_bench_ab(struct bn_args *args, bn_error *err)
-{
-    return run(args, false, err);
-}
-
-bn_status bn_bench_cmd(struct bn_args *args, bn_error *err)
-{
-    return run(args, true, err);
 }

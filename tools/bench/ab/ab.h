@@ -23,14 +23,13 @@
 
 /* ALONE: the only command of bn-bench cmd, which is compared with nothing. */
 enum bn_ab_side { BN_AB_A, BN_AB_B, BN_AB_NULL, BN_AB_SIDES, BN_AB_ALONE = BN_AB_SIDES };
-/* "A", "B", "A'" */
-const char *bn_ab_side_name(enum bn_ab_side side);
+extern const char *const bn_ab_side_names[BN_AB_SIDES];
 /* "command A", also for A', which runs the same; "the command". */
 const char *bn_ab_command_name(enum bn_ab_side side);
 
 /* Arithmetic in registers, and a pass over arrays larger than the caches near a core. */
 enum bn_ab_control { BN_AB_SPIN, BN_AB_TRIAD, BN_AB_CONTROLS };
-const char *bn_ab_control_name(enum bn_ab_control control);
+extern const char *const bn_ab_control_names[BN_AB_CONTROLS];
 
 struct bn_ab_slot {
     uint32_t round; /* from 0, warm-ups included */

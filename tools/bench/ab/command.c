@@ -56,8 +56,7 @@ static bn_status read_extract(struct bn_ab_extract *out, const char *text, bn_er
 
 static bn_status read_extracts(struct bn_ab_commands *c, const struct bn_texts *texts, bn_error *err)
 {
-    c->extracts = bn_alloc(texts->n, sizeof *c->extracts);
-    if (c->extracts == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(c->extracts, texts->n, err));
     for (; c->n_extracts < texts->n; c->n_extracts++) {
         struct bn_ab_extract *x = &c->extracts[c->n_extracts];
         BN_TRY(read_extract(x, texts->list[c->n_extracts], err));
@@ -131,7 +130,7 @@ void bn_ab_commands_release(struct bn_ab_commands *c)
 static bn_status add(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_series *series,
                      bn_error *err)
 {
-    if (c->o->filter != NULL && strstr(series->test, c->o->filter) == NULL &&
+    if (c->o->filter != NULL && !bn_test_has(series->test, c->o->filter) &&
         strstr(series->metric, c->o->filter) == NULL)
         return BN_OK;
     return bn_series_add(&slot->values, series, err);

@@ -17,11 +17,8 @@
 #define DRIFT 0.10
 #define TRIAD_LENGTH (1u << 20) /* doubles in each of three arrays: 24 MiB in all, some 1 ms */
 
-const char *bn_ab_side_name(enum bn_ab_side side)
-{
-    static const char *const NAMES[] = {"A", "B", "A'"};
-    return NAMES[side];
-}
+const char *const bn_ab_side_names[BN_AB_SIDES] = {"A", "B", "A'"};
+const char *const bn_ab_control_names[BN_AB_CONTROLS] = {"spin", "triad"};
 
 const char *bn_ab_command_name(enum bn_ab_side side)
 {
@@ -32,12 +29,6 @@ void bn_ab_slot_describe(char *out, size_t room, const struct bn_ab_slot *slot)
 {
     snprintf(out, room, "%s %s (round %u%s)", bn_ab_command_name(slot->side), slot->failed, slot->round + 1,
              slot->side == BN_AB_NULL ? ", repeated run" : "");
-}
-
-const char *bn_ab_control_name(enum bn_ab_control control)
-{
-    static const char *const NAMES[] = {"spin", "triad"};
-    return NAMES[control];
 }
 
 /* ---- the control ---- */
@@ -200,7 +191,7 @@ static bn_status judge_control(struct bn_ab_session *s, enum bn_ab_control k, do
     size_t half = n / 2;
     struct bn_comparison *beside = &s->control[k], *later = &s->control[BN_AB_CONTROLS + k];
     *beside = *later =
-        (struct bn_comparison){.test = bn_ab_control_name(k), .unit = "ns", .n_a = n, .n_b = n};
+        (struct bn_comparison){.test = bn_ab_control_names[k], .unit = "ns", .n_a = n, .n_b = n};
     beside->metric = "next to B";
     beside->median_a = beside->median_b = later->median_a = later->median_b = (double)NAN;
     later->metric = "second half";

@@ -154,31 +154,23 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
     return BN_OK;
 }
 
-static bn_status save_into(struct bn_args *args, struct bn_ledger *l, const char *name,
-                           const struct bn_result *r, struct bn_bench_compare_settings *settings,
-                           struct bn_ledger_note *note, bn_error *err)
-{
-    char against[BN_SHA256_HEX];
-    BN_TRY(decide(l, name, r, settings, note, err));
-    if (note->against != NULL) { /* entries move */
-        snprintf(against, sizeof against, "%s", note->against);
-        note->against = against;
-    }
-    BN_TRY(bn_ledger_add(l, name, r, note, err));
-    BN_TRY(bn_ledger_write(l, err));
-    const struct bn_entry *e = &l->entries[l->n - 1];
-    return show_saved(args, l, e, err);
-}
-
 static bn_status save_result(struct bn_args *args, const char *name, const struct bn_result *r,
                              struct bn_bench_compare_settings *settings, bn_error *err)
 {
     struct bn_ledger_note note = {.reason = settings->o->reason};
     struct bn_ledger l;
+    char against[BN_SHA256_HEX];
     BN_TRY(check_reason(settings->o, err));
     BN_TRY(check_origin(settings->o, r, &note, err));
     BN_TRY(bn_ledger_open(&l, settings->o->ledger, r->machine_label, r->suite, true, err));
-    bn_status status = save_into(args, &l, name, r, settings, &note, err);
+    bn_status status = decide(&l, name, r, settings, &note, err);
+    if (note.against != NULL) { /* entries move */
+        snprintf(against, sizeof against, "%s", note.against);
+        note.against = against;
+    }
+    if (status == BN_OK) status = bn_ledger_add(&l, name, r, &note, err);
+    if (status == BN_OK) status = bn_ledger_write(&l, err);
+    if (status == BN_OK) status = show_saved(args, &l, &l.entries[l.n - 1], err);
     bn_ledger_close(&l);
     return status;
 }
@@ -280,9 +272,8 @@ struct view {
 static void put_entry(bn_json *array, const struct bn_ledger *l, const struct bn_entry *e, bool samples)
 {
     bn_json *o = bn_json_add_object(array);
-    bn_json_put_string(o, "suite", l->suite);
-    bn_json_put_string(o, "machine", l->machine_label);
-    bn_json_put_string(o, "state", bn_entry_state_name(e->state));
+    BN_PUT_STRINGS(o, {"suite", l->suite}, {"machine", l->machine_label},
+                   {"state", bn_entry_state_name(e->state)});
     bn_json_put_copy(o, "record", e->json);
     bn_json *record = (bn_json *)(uintptr_t)bn_json_get(o, "record");
     if (!samples && record != NULL) bn_json_remove(record, "series");
@@ -395,18 +386,6 @@ static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entr
     return status;
 }
 
-static bn_status promote_in(struct bn_args *args, struct bn_ledger *l, const char *id,
-                            struct bn_bench_compare_settings *settings, bn_error *err)
-{
-    const struct bn_entry *e;
-    BN_TRY(bn_ledger_find(l, id, &e, err));
-    BN_TRY(check_promotion(l, e, settings, err));
-    BN_TRY(bn_ledger_promote(l, e, settings->o->reason, err));
-    BN_TRY(bn_ledger_write(l, err));
-    BN_TRY(bn_ledger_find(l, id, &e, err));
-    return show_saved(args, l, e, err);
-}
-
 /* Opens the ledger of the run whose id starts with this text. */
 static bn_status open_ledger_of(struct bn_ledger *out, const struct bn_ledgers *all, const char *folder,
                                 const char *id, bn_error *err)
@@ -429,9 +408,15 @@ static bn_status promote(struct bn_args *args, struct bn_bench_compare_settings 
     const char *folder = settings->o->ledger, *id = args->operands[1];
     struct bn_ledgers all = {0};
     struct bn_ledger l = {.lock = -1};
+    const struct bn_entry *e;
     bn_status status = bn_ledgers_open(&all, folder, NULL, NULL, err);
     if (status == BN_OK) status = open_ledger_of(&l, &all, folder, id, err);
-    if (status == BN_OK) status = promote_in(args, &l, id, settings, err);
+    if (status == BN_OK) status = bn_ledger_find(&l, id, &e, err);
+    if (status == BN_OK) status = check_promotion(&l, e, settings, err);
+    if (status == BN_OK) status = bn_ledger_promote(&l, e, settings->o->reason, err);
+    if (status == BN_OK) status = bn_ledger_write(&l, err);
+    if (status == BN_OK) status = bn_ledger_find(&l, id, &e, err);
+    if (status == BN_OK) status = show_saved(args, &l, e, err);
     bn_ledgers_close(&all);
     bn_ledger_close(&l);
     return status;

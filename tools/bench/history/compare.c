@@ -67,11 +67,6 @@ bn_status bn_bench_compare_results(struct bn_history_comparison *out, const stru
     return bn_history_compare(out, &a->series, &b->series, &settings->rules, err);
 }
 
-static size_t n_inconclusive(const struct bn_history_comparison *o)
-{
-    return o->n - o->n_missing - o->n_extra - o->n_judged;
-}
-
 /* Why this does not pass; NULL when it does. */
 static const char *failure(const struct bn_bench_compare_settings *settings,
                            const struct bn_history_comparison *o)
@@ -82,7 +77,8 @@ static const char *failure(const struct bn_bench_compare_settings *settings,
     if (o->worst == BN_OUTCOME_REGRESSED && o->severity >= LEAST[settings->o->fail_on]) return "B regressed";
     if (o->n_judged == 0) return "no data: every series is inconclusive";
     if (o->n_timed > 0 && o->n_timed_judged == 0) return "no data: every time and rate is inconclusive";
-    if (settings->o->strict && n_inconclusive(o) > 0) return "a series is inconclusive (--strict)";
+    if (settings->o->strict && o->n - o->n_missing - o->n_extra > o->n_judged)
+        return "a series is inconclusive (--strict)";
     return NULL;
 }
 
@@ -97,8 +93,7 @@ static void put(bn_json *doc, const struct bn_bench_compare_settings *settings,
     bn_json_put_bool(doc, "points", settings->rules.points);
     bn_json_put_number(doc, "drift", settings->rules.drift);
     bn_json_put_number(doc, "confidence", settings->rules.judge.confidence);
-    bn_json_put_u64(doc, "missing", o->n_missing);
-    bn_json_put_u64(doc, "extra", o->n_extra);
+    BN_PUT_COUNTS(doc, {"missing", o->n_missing}, {"extra", o->n_extra});
     bn_comparisons_put(doc, "comparisons", o->list, o->n);
 }
 
@@ -112,20 +107,20 @@ bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_comp
         return bn_cli_print_json(doc, err);
     }
     struct bn_buf text = {.max = 16u << 20};
-    bn_comparisons_print(&text, comparison->list, comparison->n);
+    bn_comparisons_verdict(&text, comparison->list, comparison->n);
+    if (comparison->n_missing > 0) bn_buf_printf(&text, "; %zu of A missing in B", comparison->n_missing);
+    if (comparison->n_extra > 0) bn_buf_printf(&text, "; %zu only in B", comparison->n_extra);
+    bn_buf_putc(&text, '\n');
+    if (args->verbose > 0) {
+        bn_buf_putc(&text, '\n');
+        bn_comparisons_print(&text, comparison->list, comparison->n);
+    }
+    if (args->verbose > 0 && !settings->rules.points)
+        bn_buf_printf(&text,
+                      "A and B did not run in turn: changes below %g %% may be drift. bn-bench ab finds\n"
+                      "smaller ones.\n",
+                      100 * settings->rules.drift);
     BN_TRY(bn_cli_print_text(&text, err));
-    if (!settings->rules.points)
-        printf("A and B did not run in turn: changes below %g %% may be drift. bn-bench ab finds\n"
-               "smaller ones.\n",
-               100 * settings->rules.drift);
-    if (comparison->n_missing > 0)
-        printf("%zu series of A %s missing in B.\n", comparison->n_missing,
-               comparison->n_missing == 1 ? "is" : "are");
-    if (comparison->n_extra > 0)
-        printf("%zu series %s only in B.\n", comparison->n_extra, comparison->n_extra == 1 ? "is" : "are");
-    printf("verdict  %s", bn_outcome_name(comparison->worst));
-    if (comparison->severity != BN_SEVERITY_NONE) printf(" (%s)", bn_severity_name(comparison->severity));
-    putchar('\n');
     if (why != NULL) bn_report_note(0, "failed: %s", why);
     return BN_OK;
 }
@@ -141,22 +136,19 @@ void bn_bench_print_origin(const char *side, const char *name, const struct bn_r
                r->machine_label[0] != '\0' ? r->machine_label : "unknown machine");
 }
 
-static void put_known(bn_json *o, const char *name, const char *text)
-{
-    bn_json_put_known(o, name, text, "the document has no such member");
-}
-
 void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result *r)
 {
+    const char *const MEMBERS[][2] = {{"suite", r->suite},
+                                      {"created", r->created},
+                                      {"commit", r->commit},
+                                      {"binary_sha256", r->binary_sha256},
+                                      {"model_sha256", r->model_sha256},
+                                      {"machine", r->machine_key},
+                                      {"settings_sha256", r->settings_sha256}};
     bn_json *o = bn_json_put_object(doc, side);
     bn_json_put_object(o, "unavailable");
-    put_known(o, "suite", r->suite);
-    put_known(o, "created", r->created);
-    put_known(o, "commit", r->commit);
-    put_known(o, "binary_sha256", r->binary_sha256);
-    put_known(o, "model_sha256", r->model_sha256);
-    put_known(o, "machine", r->machine_key);
-    put_known(o, "settings_sha256", r->settings_sha256);
+    for (size_t i = 0; i < BN_ARRAY_LEN(MEMBERS); i++)
+        bn_json_put_known(o, MEMBERS[i][0], MEMBERS[i][1], "the document has no such member");
 }
 
 /* ---- the command ---- */

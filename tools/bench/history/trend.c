@@ -83,9 +83,8 @@ static void put_change(bn_json *array, const struct bn_ledger *l, const struct h
     bn_json_put_object(o, "unavailable");
     BN_PUT_COUNTS(o, {"at", c->at}, {"at_low", c->low}, {"at_high", c->high}, {"n_before", c->n_before},
                   {"n_after", c->n_after});
-    bn_json_put_string(o, "date", known(h->runs[c->at]->created));
-    bn_json_put_string(o, "commit_before", known(before->commit));
-    bn_json_put_string(o, "commit_behind", known(after->commit));
+    BN_PUT_STRINGS(o, {"date", known(h->runs[c->at]->created)}, {"commit_before", known(before->commit)},
+                   {"commit_behind", known(after->commit)});
     bn_json_put_finite(o, "p", c->p, "exact values are not tested");
     bn_json_put_number(o, "change", of.estimate);
     bn_json_put_finite(o, "change_low", of.low, "too few runs for an interval");
@@ -97,22 +96,18 @@ static void put_change(bn_json *array, const struct bn_ledger *l, const struct h
 static bn_json *put_history(const struct trend *t, const struct bn_ledger *l, const struct history *h)
 {
     bn_json *o = bn_json_add_object(t->array);
-    bn_json_put_string(o, "machine", l->machine_label);
-    bn_json_put_string(o, "suite", l->suite);
-    bn_json_put_string(o, "settings_sha256", h->runs[0]->like.settings);
+    BN_PUT_STRINGS(o, {"machine", l->machine_label}, {"suite", l->suite},
+                   {"settings_sha256", h->runs[0]->like.settings});
     bn_json_put_object(o, "unavailable");
     bn_json_put_known(o, "model_sha256", h->runs[0]->like.model, "the runs name no model");
-    bn_json_put_string(o, "test", h->series->test);
-    bn_json_put_string(o, "metric", h->series->metric);
-    bn_json_put_string(o, "unit", h->series->unit);
-    bn_json_put_string(o, "better", h->series->higher ? "higher" : "lower");
+    BN_PUT_STRINGS(o, {"test", h->series->test}, {"metric", h->series->metric}, {"unit", h->series->unit},
+                   {"better", h->series->higher ? "higher" : "lower"});
     bn_json *points = bn_json_put_array(o, "points");
     for (size_t i = 0; i < h->n; i++) {
         bn_json *p = bn_json_add_object(points);
-        bn_json_put_string(p, "id", h->runs[i]->id);
-        bn_json_put_string(p, "created", known(h->runs[i]->created));
-        bn_json_put_string(p, "commit", known(h->runs[i]->commit));
-        bn_json_put_string(p, "state", bn_entry_state_name(h->runs[i]->state));
+        BN_PUT_STRINGS(p, {"id", h->runs[i]->id}, {"created", known(h->runs[i]->created)},
+                       {"commit", known(h->runs[i]->commit)},
+                       {"state", bn_entry_state_name(h->runs[i]->state)});
         bn_json_put_number(p, "median", h->medians[i].estimate);
         if (!isfinite(h->medians[i].low) || !isfinite(h->medians[i].high)) continue;
         bn_json_put_number(p, "low", h->medians[i].low);

@@ -133,11 +133,8 @@ static bn_status prepare(struct job *job, bn_error *err)
 static void put_facts(bn_json *o, const struct result *r)
 {
     const struct bn_bench_case *c = r->c;
-    bn_json_put_string(o, "slot", bn_kernel_slot_name(c->slot));
-    bn_json_put_string(o, "kernel", r->kernels->name[c->slot]);
-    bn_json_put_string(o, "isa", r->kernels->isa);
-    bn_json_put_string(o, "shape", c->shape);
-    bn_json_put_string(o, "source", c->source);
+    BN_PUT_STRINGS(o, {"slot", bn_kernel_slot_name(c->slot)}, {"kernel", r->kernels->name[c->slot]},
+                   {"isa", r->kernels->isa}, {"shape", c->shape}, {"source", c->source});
     BN_PUT_COUNTS(o, {"threads", r->n_threads}, {"set_bytes", c->hot_bytes});
     bn_json_put_number(o, "bytes", c->bytes);
     bn_json_put_number(o, "macs", c->macs);
@@ -160,13 +157,16 @@ static void print_row(const struct result *r, bool valid)
     fflush(stdout);
 }
 
-static bn_status measure(struct job *job, struct result *r, const struct bn_bench_work *work, bn_error *err)
+static bn_status measure(struct job *job, const struct bn_bench_work *work, size_t isa, unsigned n_threads,
+                         bn_error *err)
 {
-    char test[120], doubt[BN_BENCH_REASON] = "";
+    struct result result = {.c = work->c, .kernels = job->h.isas[isa], .n_threads = n_threads}, *r = &result;
+    char test[120], name[BN_TEST_ROOM], doubt[BN_BENCH_REASON] = "";
     struct bn_bench_call kernel = {work, r->kernels};
     struct bn_bench_body body = {bn_bench_calls, &kernel};
     struct bn_harness_row row = {
         .test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = r->n_threads};
+    BN_TRY(bn_bench_check(work, r->kernels, n_threads, err));
     snprintf(test, sizeof test, "%s %s %s t=%u", r->kernels->name[r->c->slot], r->c->shape, r->c->source,
              r->n_threads);
     bn_json *o = bn_harness_test(&job->h, test);
@@ -181,17 +181,9 @@ static bn_status measure(struct job *job, struct result *r, const struct bn_benc
     if (row.valid && r->bound.what != NULL) bn_bench_implausible(doubt, r->bound.ns / r->ns);
     if (doubt[0] != '\0') {
         bn_json_put_string(o, "implausible", doubt);
-        bn_report_warning("implausible: %s: %s", test, doubt);
+        bn_report_warning("implausible: %s: %s", bn_test_name(name, test), doubt);
     }
     return status;
-}
-
-static bn_status run_one(struct job *job, const struct bn_bench_work *work, size_t isa, unsigned n_threads,
-                         bn_error *err)
-{
-    struct result r = {.c = work->c, .kernels = job->h.isas[isa], .n_threads = n_threads};
-    BN_TRY(bn_bench_check(work, r.kernels, n_threads, err));
-    return measure(job, &r, work, err);
 }
 
 static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_error *err)
@@ -201,7 +193,7 @@ static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_err
     bn_status status = bn_bench_prepare(&work, c, job->pool, threads->list[threads->n - 1], err);
     for (size_t k = 0; k < job->h.n_isas; k++)
         for (size_t t = 0; t < threads->n && status == BN_OK && is_wanted(job, k, c); t++)
-            status = run_one(job, &work, k, threads->list[t], err);
+            status = measure(job, &work, k, threads->list[t], err);
     bn_bench_release(&work);
     return status;
 }
@@ -238,11 +230,8 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err)
 {
-    struct job *job = bn_alloc(1, sizeof *job);
-    if (job == NULL) return bn_nomem(err);
-    bn_status status = run(job, args, err);
-    status = bn_harness_finish(&job->h, status, err);
-    bn_free(job->pool);
-    bn_free(job);
+    struct job job = {0};
+    bn_status status = bn_harness_finish(&job.h, run(&job, args, err), err);
+    bn_free(job.pool);
     return status;
 }

@@ -21,7 +21,6 @@
 #include "base/random.h"
 #include "base/team.h"
 #include "kernels/peak.h"
-#include "lab/report/units.h"
 
 #define OPERATIONS 2000u
 #define MAX_ROUNDS 200u
@@ -299,7 +298,7 @@ static bn_status put_stream(struct bn_harness *s, struct stream_work *w, size_t 
     BN_TRY(bn_harness_time(s, &row, &body, test, err));
     if (!row.valid) return BN_OK;
     bn_table_row(&s->table, "");
-    bn_table_text(&s->table, name);
+    bn_table_test(&s->table, "", name);
     bn_table_value(&s->table, counted * 1e9 / row.ns.median, "bytes/s");
     bn_table_value(&s->table, traffic * 1e9 / row.ns.median, "bytes/s");
     bn_table_percent(&s->table, row.ns.mad / row.ns.median, false);
@@ -338,18 +337,13 @@ static bn_status measure_bandwidth(struct bn_harness *s, bn_error *err)
     return BN_OK;
 }
 
-struct chase {
-    void **at;
-};
-
 static void run_chase(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
 {
-    struct chase *c = arg;
-    void **at = c->at;
+    void ***place = arg, **at = *place;
     (void)first, (void)thread, (void)n_threads;
     for (uint64_t i = 0; i < n; i++)
         at = *at;
-    c->at = at; /* keeps the loads, and the next call continues here */
+    *place = at; /* keeps the loads, and the next call continues here */
 }
 
 /* One cycle through the first words of all lines (Sattolo's shuffle). */
@@ -376,15 +370,15 @@ static bn_status chase_set(struct bn_harness *s, size_t set, bool huge, const ch
     uint32_t *order = bn_alloc(set / LINE, sizeof *order);
     bn_status status = block != NULL && order != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) {
-        struct chase chase = {(void **)(void *)block};
-        struct bn_bench_body body = {run_chase, &chase};
+        void **at = (void **)(void *)block;
+        struct bn_bench_body body = {run_chase, &at};
         struct bn_harness_row row = {.test = name, .metric = "ns_per_load", .per_call = 1, .n_threads = 1};
         if (huge) bn_mem_advise_huge(block, set);
         link_lines(block, set / LINE, order);
         bn_json *test = bn_harness_test(s, name);
         bn_json_put_u64(test, "set_bytes", set);
         bn_json_put_bool(test, "huge_pages_advised", huge);
-        run_chase(&chase, 0, set / LINE, 0, 1); /* once around, so that caches hold what they can */
+        run_chase(&at, 0, set / LINE, 0, 1); /* once around, so that caches hold what they can */
         status = bn_harness_time(s, &row, &body, test, err);
         bn_harness_put_row(s, &row);
     }
@@ -424,10 +418,9 @@ static bn_status run(struct bn_harness *s, struct bn_args *args, bn_error *err)
 
 bn_status bn_bench_memory(struct bn_args *args, bn_error *err)
 {
-    struct bn_harness *s = bn_alloc(1, sizeof *s);
+    struct bn_harness *s = bn_alloc(1, sizeof *s); /* where it is changes the heap that is measured */
     if (s == NULL) return bn_nomem(err);
-    bn_status status = run(s, args, err);
-    status = bn_harness_finish(s, status, err);
+    bn_status status = bn_harness_finish(s, run(s, args, err), err);
     bn_free(s);
     return status;
 }

@@ -225,7 +225,7 @@ static bn_status measure_session(struct bn_harness *s, bn_error *err)
 
 bn_status bn_memory_model(struct bn_harness *s, bn_error *err)
 {
-    bool session = bn_harness_wants(s, "tags") | bn_harness_wants(s, "pressure");
+    bool session = (bn_harness_wants(s, "tags") + bn_harness_wants(s, "pressure")) != 0; /* both are asked */
     bool leaks = bn_harness_wants(s, "leaks");
     BN_TRY(bn_harness_flush(s, err));
     if (session || leaks) bn_harness_print(s, "\n");

@@ -51,9 +51,7 @@ static size_t compare(const struct bn_prof_audit *audits, size_t n, const struct
             bn_error why = {0};
             if (bn_prof_check_copies(&audits[i], &audits[j], &why) == BN_OK) continue;
             bn_json *o = bn_json_add_object(array);
-            bn_json_put_string(o, "a", paths[i]);
-            bn_json_put_string(o, "b", paths[j]);
-            bn_json_put_string(o, "why", why.msg);
+            BN_PUT_STRINGS(o, {"a", paths[i]}, {"b", paths[j]}, {"why", why.msg});
             if (!args->json) printf("FAIL  copies      %s and %s: %s\n", paths[i], paths[j], why.msg);
             n_copies++;
         }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/profile/schedule.h"
+#include "lab/profile/graph.h"
 #include "model/model.h"
 #include "tools/bench/profile/profile.h"
 #include "tools/cli/number.h"

@@ -194,7 +194,6 @@ static bn_status print_tables(const struct bn_bench_profile *p, bn_error *err)
     struct bn_buf text = {.max = 1u << 20};
     bn_error why = {0};
     bn_bench_print_machine(&p->h.machine);
-    bn_bench_print_others(&p->h.others);
     printf("profile  %s, %s, %u thread%s; a prompt of %u token%s, then %u token%s\n\n",
            bn_cli_model_name(p->h.args), bn_cli_evaluator(p->model), bn_session_n_threads(p->session),
            bn_cli_s(bn_session_n_threads(p->session)), p->o->n_prompt, bn_cli_s(p->o->n_prompt),
@@ -286,9 +285,8 @@ static void put_settings(struct bn_bench_profile *p)
     const struct bn_args *args = p->h.args;
     bn_json *settings = p->h.settings;
     (void)bn_cli_put_model(p->h.doc, args);
-    bn_json_put_string(settings, "model", args->model);
-    bn_json_put_string(settings, "isa", bn_isa_name());
-    bn_json_put_string(settings, "repack", REPACKS[args->repack]);
+    BN_PUT_STRINGS(settings, {"model", args->model}, {"isa", bn_isa_name()},
+                   {"repack", REPACKS[args->repack]});
     BN_PUT_COUNTS(settings, {"threads", bn_session_n_threads(p->session)}, {"prompt_tokens", p->o->n_prompt},
                   {"decoded_tokens", p->o->n_predict}, {"batch", bn_session_n_batch(p->session)},
                   {"seed", p->o->seed}, {"pairs", p->overhead.pairs});

@@ -197,13 +197,11 @@ static bn_status show(struct table *table, struct bn_bench_limits *limits, const
 bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document, bn_error *err)
 {
     struct bn_bench_limits limits = {.budget_ns = BUDGET_NS, .device = p->model->device};
-    struct table *table = bn_alloc(1, sizeof *table);
-    if (table == NULL) return bn_nomem(err);
-    bn_status status = make_table(table, p, err);
-    if (status == BN_OK) status = show(table, &limits, p, document, err);
-    for (size_t i = 0; i < table->n; i++)
-        bn_free(table->rows[i].ns);
-    bn_free(table);
+    struct table table = {0};
+    bn_status status = make_table(&table, p, err);
+    if (status == BN_OK) status = show(&table, &limits, p, document, err);
+    for (size_t i = 0; i < table.n; i++)
+        bn_free(table.rows[i].ns);
     bn_bench_limits_release(&limits);
     return status;
 }

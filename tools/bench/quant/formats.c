@@ -189,33 +189,25 @@ static void decode_f16(const struct bn_quant_job *j, size_t row)
 /* ---- the list ---- */
 
 #define PLAIN BN_KERNEL_COUNT
-#define BLOCKS(type, scales, block, bytes, tail, tensor)                                             \
-    {                                                                                                \
-#type, scales, true, tensor, block, bytes, tail, encode_blocks, decode_blocks, PLAIN, PLAIN, \
-            BN_TYPE_##type                                                                           \
+#define BLOCKS(type, scales, block, bytes, tail, tensor)                                       \
+    {                                                                                          \
+#type, scales, tensor, block, bytes, tail, encode_blocks, decode_blocks, PLAIN, PLAIN, \
+            BN_TYPE_##type                                                                     \
     }
 
-static const struct bn_quant_format FORMATS[] = {
+const struct bn_quant_format bn_quant_formats[BN_QUANT_FORMATS] = {
     BLOCKS(I2_S, "tensor", BN_I2S_BLOCK, BN_I2S_BLOCK / 4, BN_I2S_TAIL_BYTES, true),
-    {"T5", "tensor", true, true, BN_T5_BLOCK, BN_T5_BLOCK_BYTES, 4, encode_t5, decode_t5, BN_KERNEL_T5_PACK,
-     PLAIN, 0},
+    {"T5", "tensor", true, BN_T5_BLOCK, BN_T5_BLOCK_BYTES, 4, encode_t5, decode_t5, BN_KERNEL_T5_PACK, PLAIN,
+     0},
     BLOCKS(TQ2_0, "256", BN_TQ2_BLOCK, BN_TQ2_BLOCK_BYTES, 0, false),
     BLOCKS(TQ1_0, "256", BN_TQ2_BLOCK, BN_TQ1_BLOCK_BYTES, 0, false),
     BLOCKS(Q2_0, "64", 64, 18, 0, false),
     BLOCKS(PQ2_0, "128", 128, 34, 0, false),
     BLOCKS(PTQ1_0, "128", BN_PTQ1_BLOCK, BN_PTQ1_BLOCK_BYTES, 0, false),
-    {"Q4_1", "32", false, false, 32, Q4_1_BYTES, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN, 0},
-    {"Q8_0", "32", false, false, 32, Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32,
-     0},
-    {"F16", "none", false, false, 1, 2, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16, BN_KERNEL_F16_TO_F32,
-     0},
+    {"Q4_1", "32", false, 32, Q4_1_BYTES, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN, 0},
+    {"Q8_0", "32", false, 32, Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32, 0},
+    {"F16", "none", false, 1, 2, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16, BN_KERNEL_F16_TO_F32, 0},
 };
-_Static_assert(BN_ARRAY_LEN(FORMATS) == BN_QUANT_FORMATS, "one for each");
-
-const struct bn_quant_format *bn_quant_format(size_t i)
-{
-    return i < BN_QUANT_FORMATS ? &FORMATS[i] : NULL;
-}
 
 size_t bn_quant_row_bytes(const struct bn_quant_format *format, size_t k)
 {

@@ -53,8 +53,9 @@ void bn_quant_release(struct bn_quant_data *d)
 
 /* ---- operations ---- */
 
-static void call_once(struct bn_quant_op *op, unsigned thread, unsigned n_threads)
+static void call_once(void *arg, unsigned thread, unsigned n_threads)
 {
+    struct bn_quant_op *op = arg;
     struct bn_quant_job *job = &op->job;
     size_t from, to;
     bn_team_share(job->rows, 1, thread, n_threads, &from, &to);
@@ -71,22 +72,9 @@ static void call_once(struct bn_quant_op *op, unsigned thread, unsigned n_thread
 
 void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
 {
-    struct bn_quant_op *op = arg;
     (void)first;
     for (uint64_t i = 0; i < n; i++)
-        call_once(op, thread, n_threads);
-}
-
-static void run_once(void *arg, unsigned thread, unsigned n_threads)
-{
-    call_once(arg, thread, n_threads);
-}
-
-static void run_reference(struct bn_quant_op *op)
-{
-    op->job.kernels = &bn_kernels_ref;
-    memset(op->data->out, POISON, op->written_bytes);
-    run_once(op, 0, 1);
+        call_once(arg, thread, n_threads);
 }
 
 /* Into the packed rows: what the scale is computed from. */
@@ -132,7 +120,8 @@ void bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const str
     choose(op, format);
     for (size_t r = 0; r < d->rows && kind == BN_DEQUANTISE; r++)
         format->encode(&job, r);
-    run_reference(op);
+    memset(d->out, POISON, op->written_bytes);
+    call_once(op, 0, 1);
     memcpy(d->expected, d->out, op->written_bytes);
 }
 
@@ -154,6 +143,6 @@ const char *bn_quant_wrong(char why[160], struct bn_quant_op *op, const struct b
 {
     op->job.kernels = kernels;
     memset(op->data->out, POISON, op->written_bytes);
-    bn_team_once(n_threads, run_once, op);
+    bn_team_once(n_threads, call_once, op);
     return bn_quant_differs(why, op);
 }

@@ -16,6 +16,7 @@
 #include "lab/kit/process.h"
 #include "model/model.h"
 #include "tools/bench/quant/quant.h"
+#include "tools/cli/default_model.h"
 #include "tools/cli/text.h"
 
 #define WINDOW 256u
@@ -39,6 +40,8 @@ static const struct form FORMS[] = {
     {"TQ1_0", false, "tq1_0"},   {"Q2_0", false, "q2_0"}, {"PQ2_0", false, "pq2_0"},
     {"PTQ1_0", false, "ptq1_0"},
 };
+
+static const bn_model_options PACKED = {.repack = BN_REPACK_ALWAYS}, PLAIN = {.repack = BN_REPACK_NEVER};
 
 /* ---- scoring ---- */
 
@@ -119,13 +122,12 @@ static bn_status convert(const struct place *p, const char *to, bn_error *err)
 static bn_status score_form(const struct bn_harness *h, const struct form *form, const bn_model *plain,
                             const struct text *text, double *nll, size_t *n_bytes, bn_error *err)
 {
-    static const bn_model_options options = {.repack = BN_REPACK_NEVER};
     struct place place = {0};
     bn_model *m = NULL;
     bn_status status;
     *n_bytes = plain->n_bytes;
     if (form->packed) {
-        status = bn_harness_open_model(h, BN_REPACK_ALWAYS, &m, err);
+        status = bn_cli_open_model(&m, h->args, &PACKED, err);
         if (status == BN_OK && m->packed_bytes == 0)
             status = bn_fail(err, BN_ERR_UNSUPPORTED, "this model has no T5 form");
     } else if (form->to == NULL) {
@@ -136,7 +138,7 @@ static bn_status score_form(const struct bn_harness *h, const struct form *form,
     } else {
         status = enter(&place, plain, err);
         if (status == BN_OK) status = convert(&place, form->to, err);
-        if (status == BN_OK) status = bn_model_open(&m, place.copy, &options, err);
+        if (status == BN_OK) status = bn_model_open(&m, place.copy, &PLAIN, err);
         if (status == BN_OK) *n_bytes = m->n_bytes;
     }
     if (status == BN_OK) status = score(m, text, form->packed, nll, err);
@@ -202,7 +204,7 @@ bn_status bn_quant_perplexity(struct bn_harness *h, bn_error *err)
         bn_harness_skip(h, "perplexity", "no text was given (--text FILE)");
         return BN_OK;
     }
-    bn_status status = bn_harness_open_model(h, BN_REPACK_NEVER, &plain, err);
+    bn_status status = bn_cli_open_model(&plain, h->args, &PLAIN, err);
     if (status == BN_OK)
         status = bn_harness_read_text(plain, h->o->text, TOKENS_MAX, &text.ids, &text.n, NULL, err);
     if (status == BN_OK) status = measure(h, plain, &text, err);

@@ -32,12 +32,6 @@ struct quant {
 
 /* ---- one row ---- */
 
-/* Plain C is timed once. */
-static bool is_repeated(const struct quant *q, size_t isa)
-{
-    return q->op.slot == BN_KERNEL_COUNT ? isa > 0 : bn_harness_is_repeated(&q->h, isa, q->op.slot);
-}
-
 static void put_rate(struct quant *q, const struct bn_harness_row *row, bn_json *test)
 {
     char why[BN_BENCH_REASON];
@@ -87,9 +81,7 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, bn_err
              n_threads);
     if (!bn_harness_wants(&q->h, test)) return BN_OK;
     bn_json *o = bn_harness_test(&q->h, test);
-    bn_json_put_string(o, "operation", op->name);
-    bn_json_put_string(o, "format", name);
-    bn_json_put_string(o, "kernel", kernel);
+    BN_PUT_STRINGS(o, {"operation", op->name}, {"format", name}, {"kernel", kernel});
     BN_PUT_COUNTS(o, {"rows", op->job.rows}, {"k", op->job.k}, {"threads", n_threads},
                   {"bytes", op->read_bytes}, {"bytes_written", op->written_bytes});
     return time_row(q, kernels, &row, o, err);
@@ -98,10 +90,12 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, bn_err
 static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format, bn_error *err)
 {
     if (kind == BN_CALIBRATE && format > 0) return BN_OK; /* all scales of tensors are found alike */
-    bn_quant_op_make(&q->op, kind, bn_quant_format(format), &q->data);
-    for (size_t isa = 0; isa < q->h.n_isas; isa++)
-        for (size_t t = 0; t < q->h.o->threads.n && !is_repeated(q, isa); t++)
-            BN_TRY(run_row(q, isa, q->h.o->threads.list[t], err));
+    bn_quant_op_make(&q->op, kind, &bn_quant_formats[format], &q->data);
+    bool plain = q->op.slot == BN_KERNEL_COUNT; /* plain C is timed once */
+    for (size_t isa = 0; isa < (plain ? 1 : q->h.n_isas); isa++)
+        for (size_t t = 0; t < q->h.o->threads.n; t++)
+            if (plain || !bn_harness_is_repeated(&q->h, isa, q->op.slot))
+                BN_TRY(run_row(q, isa, q->h.o->threads.list[t], err));
     return BN_OK;
 }
 
@@ -134,8 +128,7 @@ static bn_status put_quality(struct bn_harness *h, const struct bn_quant_format 
     snprintf(test, sizeof test, "quality %s %zux%zu", f->name, d->rows, d->k);
     bn_json *o = bn_harness_test(h, test);
     bn_harness_judge(h, o, BN_BENCH_VALID, NULL);
-    bn_json_put_string(o, "format", f->name);
-    bn_json_put_string(o, "weights_per_scale", f->scales);
+    BN_PUT_STRINGS(o, {"format", f->name}, {"weights_per_scale", f->scales});
     bn_json_put_u64(o, "bytes", bn_quant_bytes(f, d->rows, d->k));
     bn_json_put_finite(o, "sqnr_db", fmax(q.sqnr_db, 0), "nothing was lost");
     bn_json_put_bool(o, "sqnr_below_zero", q.sqnr_db < 0);
@@ -159,7 +152,7 @@ static bn_status measure_quality(struct bn_harness *h, struct bn_quant_data *d, 
     static const char *const HEADS[] = {"quality", "scale", "bits", "of F16", "SQNR dB", "MSE", "zeros"};
     BN_TRY(bn_harness_table(h, HEADS, "llrrrrr", err));
     for (size_t i = 0; i < BN_QUANT_FORMATS; i++)
-        BN_TRY(put_quality(h, bn_quant_format(i), d, err));
+        BN_TRY(put_quality(h, &bn_quant_formats[i], d, err));
     return bn_harness_flush(h, err);
 }
 
@@ -209,8 +202,7 @@ static bn_status run(struct quant *q, struct bn_args *args, bn_error *err)
         BN_TRY(read_shape(shapes[i], &shape, err));
     BN_TRY(bn_harness_open(&q->h, args, "quant", err));
     BN_TRY(bn_harness_choose_isas(&q->h, err));
-    bn_json_put_string(q->h.settings, "isa", q->h.o->isa);
-    bn_json_put_string(q->h.settings, "text", q->h.o->text);
+    BN_PUT_STRINGS(q->h.settings, {"isa", q->h.o->isa}, {"text", q->h.o->text});
     bn_json_put_texts(q->h.settings, "shapes", shapes, asked->n);
     for (size_t i = 0; i < n; i++) {
         BN_TRY(read_shape(shapes[i], &shape, err));
@@ -221,10 +213,6 @@ static bn_status run(struct quant *q, struct bn_args *args, bn_error *err)
 
 bn_status bn_bench_quant(struct bn_args *args, bn_error *err)
 {
-    struct quant *q = bn_alloc(1, sizeof *q);
-    if (q == NULL) return bn_nomem(err);
-    bn_status status = run(q, args, err);
-    status = bn_harness_finish(&q->h, status, err);
-    bn_free(q);
-    return status;
+    struct quant q = {0};
+    return bn_harness_finish(&q.h, run(&q, args, err), err);
 }

@@ -33,7 +33,7 @@ typedef void (*bn_quant_row)(const struct bn_quant_job *job, size_t row);
 struct bn_quant_format {
     const char *name;   /* "I2_S" */
     const char *scales; /* "tensor", "256": weights that share one */
-    bool ternary, tensor_scale;
+    bool tensor_scale;
     size_t block, block_bytes;               /* weights stored together, and their bytes */
     size_t tail_bytes;                       /* after all rows */
     bn_quant_row encode, decode;             /* floats to packed and back */
@@ -41,9 +41,8 @@ struct bn_quant_format {
     uint32_t type;                           /* of blocks of ternary weights */
 };
 
-/* The i-th, NULL past the end. */
-const struct bn_quant_format *bn_quant_format(size_t i);
 #define BN_QUANT_FORMATS 10u
+extern const struct bn_quant_format bn_quant_formats[BN_QUANT_FORMATS]; /* those of ternary weights first */
 
 /* Sum of |w| of a row, in binary64. */
 double bn_quant_row_sum(const float *w, size_t k);

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "lab/host/busy.h"
-#include "lab/report/units.h"
 #include "tools/bench/report/report.h"
 
 #define BOUND 0.85   /* from this share of a limit on, the limit binds */
@@ -19,13 +18,10 @@
 #define ALIKE_MAX 3u /* findings of one rule that are listed; more are counted */
 
 enum rule {
-    REGRESSED,
     NOT_VALID,
     DIRTY_BUILD,
     BUSY_MACHINE,
     COVERAGE,
-    MORE_PAIRS,
-    OPEN,
     BEYOND_LIMIT,
     AT_LIMIT,
     ROOM,
@@ -42,13 +38,10 @@ enum rule {
 static const struct {
     const char *name, *kind, *text;
 } ABOUT[RULES] = {
-    [REGRESSED] = {"regressed", "bad", "is worse"},
     [NOT_VALID] = {"not-valid", "bad", "does not count"},
     [DIRTY_BUILD] = {"dirty-build", "warn", "was measured with a program built from uncommitted changes"},
     [BUSY_MACHINE] = {"busy-machine", "warn", "was disturbed by other processes"},
     [COVERAGE] = {"coverage", "bad", "leaves too much time unattributed"},
-    [MORE_PAIRS] = {"more-pairs", "warn", "is undecided; more pairs are needed"},
-    [OPEN] = {"open", "warn", "is undecided"},
     [BEYOND_LIMIT] = {"beyond-limit", "warn",
                       "reached more than the measured limit; measure both again on a quiet machine"},
     [AT_LIMIT] = {"at-limit", "ok", "is bound by its limit"},
@@ -73,7 +66,7 @@ static void find(struct findings *f, enum rule rule, const char *of, const char 
     BN_PRINTF(5, 6);
 static void find(struct findings *f, enum rule rule, const char *of, const char *what, const char *fmt, ...)
 {
-    char evidence[600];
+    char evidence[600], about[BN_TEST_ROOM], test[BN_TEST_ROOM];
     va_list args;
     if (f->n[rule]++ >= ALIKE_MAX) return;
     va_start(args, fmt);
@@ -81,25 +74,10 @@ static void find(struct findings *f, enum rule rule, const char *of, const char 
     va_end(args);
     bn_table_row(f->table, ABOUT[rule].kind);
     bn_table_text(f->table, ABOUT[rule].name);
-    bn_table_printf(f->table, "%.200s%s%.200s", of, what[0] != '\0' ? " of " : "", what);
+    bn_table_printf(f->table, "%.200s%s%.200s", bn_test_name(about, of), what[0] != '\0' ? " of " : "",
+                    bn_test_name(test, what));
     bn_table_printf(f->table, "%s (%s)", ABOUT[rule].text, evidence);
     bn_table_text(f->table, ABOUT[rule].kind);
-}
-
-static void judge(struct findings *f, const struct bn_comparison *c)
-{
-    char change[BN_UNITS_ROOM], low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
-    struct bn_judgement j = bn_comparison_shown(c);
-    bool worse = j.outcome == BN_OUTCOME_REGRESSED;
-    bn_units_percent_text(change, j.change, true);
-    bn_units_percent_text(low, j.low, true);
-    bn_units_percent_text(high, j.high, true);
-    if (worse || (j.outcome == BN_OUTCOME_INCONCLUSIVE && j.n_needed > 0))
-        find(f, worse ? REGRESSED : MORE_PAIRS, c->metric, c->test,
-             "%s, interval %s to %s, %zu pairs; %s%s%s", change, low, high, j.n, j.reason,
-             worse ? "; severity " : "", worse ? bn_severity_name(c->severity) : "");
-    else if (j.outcome == BN_OUTCOME_INCONCLUSIVE)
-        find(f, OPEN, c->metric, c->test, "%s", j.reason);
 }
 
 static void look_at(struct findings *f, const struct bn_report_series *s)
@@ -170,8 +148,6 @@ void bn_report_fill_findings(struct bn_table *t, const struct bn_report *r)
     static const char *const HEADS[] = {"rule", "of", "finding", "kind"};
     struct findings f = {.table = t};
     bn_table_begin(t, HEADS, "llnc");
-    for (size_t i = 0; i < r->n_comparisons; i++)
-        judge(&f, &r->comparisons[i]);
     for (size_t i = 0; i < r->n_sources; i++)
         question(&f, &r->sources[i]);
     for (size_t i = 0; i < r->n_points; i++)

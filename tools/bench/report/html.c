@@ -17,11 +17,11 @@
  * look at. */
 static const char *kind_of(const struct bn_report *r)
 {
-    const char *kind = r->n_comparisons + r->n_results > 0 ? "ok" : "plain";
-    for (size_t i = 0; i < r->n_comparisons; i++) {
-        const char *one = bn_comparison_kind(&r->comparisons[i]);
-        if (strcmp(one, "ok") != 0 && strcmp(kind, "bad") != 0) kind = one;
-    }
+    const struct bn_comparison *c = bn_comparisons_main(r->comparisons, r->n_comparisons);
+    const char *kind = c != NULL              ? bn_comparison_kind(c)
+                       : r->n_comparisons > 0 ? "warn"
+                       : r->n_results > 0     ? "ok"
+                                              : "plain";
     for (size_t i = 0; i < r->n_results; i++)
         if (!bn_json_text_is(r->results[i].json, "result", "agree")) kind = "bad";
     struct bn_table t;
@@ -44,7 +44,7 @@ static void put_verdict(struct bn_buf *out, const struct bn_report *r)
         bn_html(out, "<p class=\"small\">%s</p>\n", bn_buf_text(&origin));
         bn_buf_release(&origin);
     }
-    bn_page_verdict_end(out);
+    bn_buf_puts(out, "</div>\n");
 }
 
 static void put_part(struct bn_buf *out, const struct bn_report *r, const struct bn_report_part *part)
@@ -67,10 +67,11 @@ static void put_samples(struct bn_buf *out, const struct bn_report *r)
     if (r->n_series > 0) bn_html(out, "<h2 id=\"samples\">Samples</h2>\n");
     for (start = out->len; i < r->n_series && out->len - start < PLOTS_BYTES; i++) {
         const struct bn_report_series *s = &r->series[i];
+        char name[BN_TEST_ROOM];
         if (s->s->exact || s->s->neutral) continue;
-        bn_page_details(out, s->s->test, s->s->metric);
+        bn_page_details(out, bn_test_name(name, s->s->test), s->s->metric);
         bn_report_plot_time(out, s);
-        bn_page_details_end(out);
+        bn_buf_puts(out, "</details>\n");
     }
     if (i < r->n_series)
         bn_html(out,
@@ -97,7 +98,7 @@ static void put_provenance(struct bn_buf *out, const struct bn_report *r)
     for (size_t i = 0; i < r->n_sources; i++) {
         const struct bn_report_source *s = &r->sources[i];
         bn_page_details(out, s->label, "");
-        bn_page_facts(out);
+        bn_buf_puts(out, "<table class=\"facts\"><tbody>\n");
         bn_page_fact(out, "sha256", s->sha256);
         for (const char *const *origin = bn_report_origins; *origin != NULL; origin++) {
             const bn_json *part = bn_json_get(s->doc, *origin);
@@ -109,8 +110,7 @@ static void put_provenance(struct bn_buf *out, const struct bn_report *r)
                 if (strcmp(bn_json_name(m), "unavailable") != 0) put_fact(out, name, m);
             }
         }
-        bn_page_facts_end(out);
-        bn_page_details_end(out);
+        bn_buf_puts(out, "</tbody></table>\n</details>\n");
     }
 }
 

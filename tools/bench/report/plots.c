@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "lab/report/plot.h"
-#include "lab/report/units.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/report/report.h"
 
@@ -111,12 +110,12 @@ void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s)
     snprintf(label, sizeof label, "%s%s%s", s->s->metric, scale.name[0] != '\0' ? ", " : "", scale.name);
     bn_plot_y_label(out, label);
     bn_plot_x_axis(out, &p, "sample");
-    bn_plot_end(out);
+    bn_buf_puts(out, "</svg>\n");
     if (outside > 0)
         bn_html(out, "<p class=\"what\">%zu of %zu samples are outside the picture, between %s and %s.</p>",
                 outside, n, bn_units_text(low, s->figure[BN_FIGURE_MIN], unit),
                 bn_units_text(high, s->figure[BN_FIGURE_MAX], unit));
-    bn_plot_figure_end(out);
+    bn_buf_puts(out, "</div>\n");
 }
 
 /* ---- comparisons ---- */
@@ -132,8 +131,8 @@ static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const s
     const struct bn_judgement j = bn_comparison_shown(c);
     const char *kind = bn_comparison_kind(c);
     if (strcmp(kind, "ok") == 0) kind = j.outcome == BN_OUTCOME_IMPROVED ? "good" : "same";
-    char name[48], text[BN_UNITS_ROOM];
-    int n = snprintf(name, sizeof name, "%s \xC2\xB7 %s", c->test, c->metric);
+    char name[64], test[BN_TEST_ROOM], text[BN_UNITS_ROOM];
+    int n = snprintf(name, sizeof name, "%s \xC2\xB7 %s", bn_test_name(test, c->test), c->metric);
     bool cut = n >= (int)sizeof name;
     if (cut) name[bn_utf8_valid(name, strlen(name))] = '\0';
     bn_html(out,
@@ -172,11 +171,11 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
     for (size_t i = 0; i < n; i++)
         draw_comparison(out, &p, &r->comparisons[i], p.top + ROW * (double)i + 28);
     bn_plot_x_axis(out, &p, "change, %");
-    bn_plot_end(out);
+    bn_buf_puts(out, "</svg>\n");
     if (n < r->n_comparisons)
         bn_html(out, "<p class=\"what\">The first %zu of %zu; the table has all of them.</p>", n,
                 r->n_comparisons);
-    bn_plot_figure_end(out);
+    bn_buf_puts(out, "</div>\n");
 }
 
 /* ---- medians ---- */
@@ -186,7 +185,7 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
 static bool plot_medians(struct bn_buf *out, const struct bn_report *r, const char *word, const char *title)
 {
     struct bn_plot_bar bars[BARS_MAX];
-    char names[BARS_MAX][96];
+    char names[BARS_MAX][128], test[BN_TEST_ROOM];
     const struct bn_series *first = r->series[0].s;
     size_t n = 0;
     for (size_t i = 0; i < r->n_series && n < BARS_MAX; i++) {
@@ -196,8 +195,9 @@ static bool plot_medians(struct bn_buf *out, const struct bn_report *r, const ch
         if (speed ? !bn_report_is_speed(s, word)
                   : strcmp(s->s->metric, first->metric) != 0 || strcmp(s->s->unit, first->unit) != 0)
             continue;
-        snprintf(names[n], sizeof names[n], "%.50s: %.40s", s->source->label, s->s->test);
-        bars[n] = (struct bn_plot_bar){r->n_sources > 1 ? names[n] : s->s->test,
+        snprintf(names[n], sizeof names[n], "%.50s%s%.60s", r->n_sources > 1 ? s->source->label : "",
+                 r->n_sources > 1 ? ": " : "", bn_test_name(test, s->s->test));
+        bars[n] = (struct bn_plot_bar){names[n],
                                        speed ? 1e9 / median : median,
                                        speed ? 1e9 / f[BN_FIGURE_HIGH] : f[BN_FIGURE_LOW],
                                        speed ? 1e9 / f[BN_FIGURE_LOW] : f[BN_FIGURE_HIGH],
@@ -209,7 +209,7 @@ static bool plot_medians(struct bn_buf *out, const struct bn_report *r, const ch
     if (n == 0) return false;
     bn_plot_figure(out, "", title, "Medians; the line is the 95 % interval.");
     bn_plot_bars(out, title, bars, n);
-    bn_plot_figure_end(out);
+    bn_buf_puts(out, "</div>\n");
     return true;
 }
 
@@ -231,7 +231,7 @@ static void plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
     double k = bn_json_number_of(bn_json_first(points), "median");
     struct bn_units_scale scale = bn_units_scale(unit, k);
     struct bn_plot p = bn_plot_of(260);
-    char text[200], value[BN_UNITS_ROOM];
+    char text[200], name[BN_TEST_ROOM], value[BN_UNITS_ROOM];
     p.x0 = 0.5;
     p.x1 = (double)t->n + 0.5;
     p.y0 = HUGE_VAL;
@@ -242,7 +242,7 @@ static void plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
             bn_plot_include(&p.y0, &p.y1, bn_json_number_of(m, VALUES[i]) * scale.factor);
     bn_plot_round(&p.y0, &p.y1, 6);
     snprintf(text, sizeof text, "%s%s%s", metric, scale.name[0] != '\0' ? ", " : "", scale.name);
-    bn_plot_figure(out, "", bn_json_text_of(t->json, "test"),
+    bn_plot_figure(out, "", bn_test_name(name, bn_json_text_of(t->json, "test")),
                    "Median of each entry; bars are 95 % intervals, dashed lines changes of the level.");
     bn_plot_begin(out, &p, "medians over the entries of the ledger");
     bn_plot_y_axis(out, &p);
@@ -265,8 +265,7 @@ static void plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
                      bn_units_percent_text(value, change, true));
     }
     bn_plot_x_axis(out, &p, "entry");
-    bn_plot_end(out);
-    bn_plot_figure_end(out);
+    bn_buf_puts(out, "</svg>\n</div>\n");
 }
 
 void bn_report_plot_trends(struct bn_buf *out, const struct bn_report *r)
@@ -294,7 +293,7 @@ static void plot_bricks(struct bn_buf *out, const struct bn_report *r, const str
         out, "", "Time of each brick",
         "Exclusive time, all threads, as a percentage of all time. The outline is unattributed time.");
     bn_plot_bars(out, "time of each brick", bars, n);
-    bn_plot_figure_end(out);
+    bn_buf_puts(out, "</div>\n");
 }
 
 void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r)
@@ -404,9 +403,7 @@ static void plot_roofline(struct bn_buf *out, const struct bn_report *r, size_t 
         if (is_shown(&r->points[i], threads, source)) draw_kernel(out, &p, r, i);
     bn_plot_y_label(out, "GMAC/s");
     bn_plot_x_axis(out, &p, "multiply-adds per byte read");
-    bn_plot_end(out);
-    bn_html(out, "</div>");
-    bn_plot_figure_end(out);
+    bn_buf_puts(out, "</svg>\n</div></div>\n");
 }
 
 void bn_report_plot_rooflines(struct bn_buf *out, const struct bn_report *r)

@@ -247,8 +247,7 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
 
 bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n, bn_error *err)
 {
-    r->sources = bn_alloc(n, sizeof *r->sources);
-    if (r->sources == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->sources, n, err));
     r->n_sources = n;
     for (size_t i = 0; i < n; i++) {
         struct bn_report_source *source = &r->sources[i];

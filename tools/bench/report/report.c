@@ -18,6 +18,8 @@ const struct bn_option bn_bench_report_options[] = {
               BN_TO_TEXT(struct bn_bench_options, format)),
     BN_OPTION("output", "output file [standard output]", .letter = 'o', .arg = "FILE",
               BN_TO_TEXT(struct bn_bench_options, output)),
+    BN_OPTION("html", "write the report as a page; as --format html -o FILE",
+              BN_TO_TEXT(struct bn_bench_options, html)),
     BN_OPTION("dir", "write the report in all formats into this directory", .arg = "DIR",
               BN_TO_TEXT(struct bn_bench_options, dir)),
     {0},
@@ -75,11 +77,15 @@ bn_status bn_bench_report(struct bn_args *args, bn_error *err)
 {
     struct bn_report r = {0};
     const struct bn_bench_options *o = args->fields;
-    if (o->dir != NULL && (o->format != NULL || o->output != NULL))
-        return bn_fail(err, BN_ERR_ARG, "--dir cannot be combined with --format or --output");
+    if ((o->dir != NULL || o->html != NULL) && (o->format != NULL || o->output != NULL))
+        return bn_fail(err, BN_ERR_ARG, "%s cannot be combined with --format or --output",
+                       o->dir != NULL ? "--dir" : "--html");
+    if (o->html != NULL && (o->dir != NULL || args->json))
+        return bn_fail(err, BN_ERR_ARG, "--html cannot be combined with --dir or --json");
     if (args->json && o->format != NULL && strcmp(o->format, "json") != 0)
         return bn_fail(err, BN_ERR_ARG, "--json cannot be combined with --format %s", o->format);
-    const char *name = args->json ? "json" : o->format != NULL ? o->format : "text";
+    const char *given = o->html != NULL ? "html" : o->format;
+    const char *name = args->json ? "json" : given != NULL ? given : "text";
     const struct named_form *form = FORMS;
     while (strcmp(form->name, name) != 0)
         form++;
@@ -87,7 +93,7 @@ bn_status bn_bench_report(struct bn_args *args, bn_error *err)
     if (status == BN_OK && o->dir != NULL)
         status = bn_report_write_dir(&r, o->dir, NULL, err);
     else if (status == BN_OK)
-        status = put(&r, form->form, o->output, err);
+        status = put(&r, form->form, o->html != NULL ? o->html : o->output, err);
     bn_report_release(&r);
     return status;
 }

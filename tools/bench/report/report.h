@@ -113,14 +113,13 @@ struct bn_report_part {
     void (*fill)(struct bn_table *table, const struct bn_report *r);
     void (*plot)(struct bn_buf *out, const struct bn_report *r); /* NULL for none */
 };
-#define BN_REPORT_PARTS 13u
+#define BN_REPORT_PARTS 12u
 extern const struct bn_report_part bn_report_parts[BN_REPORT_PARTS];
 
 void bn_report_fill_comparisons(struct bn_table *table, const struct bn_report *r);
 void bn_report_fill_series(struct bn_table *table, const struct bn_report *r);
-/* When there are several models, by size: speed, and memory. */
+/* When there are several models, by size: speed and memory. */
 void bn_report_fill_models(struct bn_table *table, const struct bn_report *r);
-void bn_report_fill_model_memory(struct bn_table *table, const struct bn_report *r);
 /* What the numbers mean; the kind of a row is "bad", "warn", "ok" or "". */
 void bn_report_fill_findings(struct bn_table *table, const struct bn_report *r);
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lab/report/units.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
@@ -16,7 +15,7 @@ static void put_name(struct bn_table *t, const struct bn_report *r, const struct
                      const char *name)
 {
     bn_table_row(t, "");
-    bn_table_printf(t, "%s%s%s", r->n_sources > 1 ? source->label : "", r->n_sources > 1 ? ": " : "", name);
+    bn_table_test(t, r->n_sources > 1 ? source->label : "", name);
 }
 
 void bn_report_fill_series(struct bn_table *t, const struct bn_report *r)
@@ -264,14 +263,39 @@ static void put_median(struct bn_table *t, const struct bn_report_source *source
         bn_table_percent(t, median, false);
 }
 
-/* A row for each model; `put` fills what follows its name and its size. */
-static void fill_models(struct bn_table *t, const struct bn_report *r,
-                        void (*put)(struct bn_table *, const struct bn_report *,
-                                    const struct bn_report_source *))
+static void put_rate(struct bn_table *t, const struct bn_report_series *s)
 {
+    bn_table_value(t, s != NULL ? 1e9 / s->figure[BN_FIGURE_MEDIAN] : (double)NAN, "tok/s");
+}
+
+static void put_model(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source,
+                      bool busy)
+{
+    const struct bn_report_series *prompt = bn_report_fastest(r, source, "prompt", false),
+                                  *decode = bn_report_fastest(r, source, "decode", false);
+    put_rate(t, decode);
+    if (busy) put_rate(t, bn_report_fastest(r, source, "decode", true));
+    put_rate(t, prompt);
+    put_median(t, source, "process", "peak_rss_bytes", "bytes");
+    put_median(t, source, prompt != NULL ? prompt->s->test : "", "first_token_ns", "ns");
+    bn_table_value(t, bn_json_number_of(source->doc, "model.file_bytes"), "bytes");
+    put_median(t, source, decode != NULL ? decode->s->test : "", "share_of_bandwidth", NULL);
+}
+
+/* A row for each model. The column of busy processes is there when some model was measured next to them. */
+void bn_report_fill_models(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const ALL[] = {"model",       "params",      "decode", "next to busy", "prompt",
+                                      "peak memory", "first token", "file",   "of bandwidth"};
+    static const char *const HEADS[] = {"model",       "params",      "decode", "prompt",
+                                        "peak memory", "first token", "file",   "of bandwidth"};
     const struct bn_report_source **list = bn_alloc(r->n_sources, sizeof *list);
     size_t n = 0;
-    t->failed = t->failed || list == NULL;
+    bool busy = false;
+    for (size_t i = 0; i < r->n_sources; i++)
+        busy = busy || bn_report_fastest(r, &r->sources[i], "decode", true) != NULL;
+    bn_table_begin(t, busy ? ALL : HEADS, busy ? "lrrrrrrrr" : "lrrrrrrr");
+    t->failed = list == NULL;
     for (size_t i = 0; i < r->n_sources && has_models(r) && list != NULL; i++)
         if (is_model(&r->sources[i])) list[n++] = &r->sources[i];
     if (n > 0) qsort(list, n, sizeof *list, by_size);
@@ -284,50 +308,9 @@ static void fill_models(struct bn_table *t, const struct bn_report *r,
         bn_table_row(t, "");
         bn_table_printf(t, "%.*s", (int)length, name);
         put_parameters(t, bn_json_number_of(list[i]->doc, "model.parameters"));
-        put(t, r, list[i]);
+        put_model(t, r, list[i], busy);
     }
     bn_free(list);
-}
-
-static void put_rate(struct bn_table *t, const struct bn_report_series *s)
-{
-    bn_table_value(t, s != NULL ? 1e9 / s->figure[BN_FIGURE_MEDIAN] : (double)NAN, "tok/s");
-}
-
-static void put_model(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source)
-{
-    const struct bn_report_series *prompt = bn_report_fastest(r, source, "prompt", false);
-    put_rate(t, bn_report_fastest(r, source, "decode", false));
-    if (t->n_cols > 5) put_rate(t, bn_report_fastest(r, source, "decode", true));
-    put_rate(t, prompt);
-    put_median(t, source, prompt != NULL ? prompt->s->test : "", "first_token_ns", "ns");
-}
-
-/* The column of busy processes is there when some model was measured next to them. */
-void bn_report_fill_models(struct bn_table *t, const struct bn_report *r)
-{
-    static const char *const HEADS[] = {"model", "params", "decode", "prompt", "first token"};
-    static const char *const ALL[] = {"model", "params", "decode", "next to busy", "prompt", "first token"};
-    bool busy = false;
-    for (size_t i = 0; i < r->n_sources; i++)
-        busy = busy || bn_report_fastest(r, &r->sources[i], "decode", true) != NULL;
-    bn_table_begin(t, busy ? ALL : HEADS, busy ? "lrrrrr" : "lrrrr");
-    fill_models(t, r, put_model);
-}
-
-static void put_memory(struct bn_table *t, const struct bn_report *r, const struct bn_report_source *source)
-{
-    const struct bn_report_series *decode = bn_report_fastest(r, source, "decode", false);
-    bn_table_value(t, bn_json_number_of(source->doc, "model.file_bytes"), "bytes");
-    put_median(t, source, "process", "peak_rss_bytes", "bytes");
-    put_median(t, source, decode != NULL ? decode->s->test : "", "share_of_bandwidth", NULL);
-}
-
-void bn_report_fill_model_memory(struct bn_table *t, const struct bn_report *r)
-{
-    static const char *const HEADS[] = {"model", "params", "file", "peak memory", "of bandwidth"};
-    bn_table_begin(t, HEADS, "lrrrr");
-    fill_models(t, r, put_memory);
 }
 
 /* ---- ranks ---- */
@@ -360,6 +343,7 @@ static void fill_ranks(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"test", "ranks", "rate", "efficiency", "exchange", "share"};
     bn_table_begin(t, HEADS, "lrrrrr");
+    t->side_by_side = true;
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
         double rate = rate_of(s), alone = (double)NAN;
@@ -372,7 +356,7 @@ static void fill_ranks(struct bn_table *t, const struct bn_report *r)
         if (isnan(rate) || most == 1) continue;
         const struct bn_series *ns = bn_series_find(&s->source->series, s->s->test, "exchange_ns_per_token");
         bn_table_row(t, "");
-        bn_table_text(t, s->s->test);
+        bn_table_test(t, "", s->s->test);
         bn_table_count(t, ranks_of(s));
         bn_table_value(t, rate, "tok/s");
         bn_table_percent(t, rate / ((double)ranks_of(s) * alone), false);
@@ -446,7 +430,7 @@ static void fill_medians(struct bn_table *t, const struct bn_report *r)
         const char *model = bn_json_text_of(s->source->doc, "model.name");
         if (same_series(r, 0, s, NULL) != s) continue;
         bn_table_row(t, "");
-        bn_table_printf(t, "%s%s%s", has_models(r) ? model : "", has_models(r) ? ": " : "", s->s->test);
+        bn_table_test(t, has_models(r) ? model : "", s->s->test);
         bool limit = strcmp(s->s->metric, "limit_ns_per_token") == 0,
              rate = limit || strcmp(s->s->metric, "ns_per_token") == 0;
         bn_table_text(t, limit ? "limit" : rate ? "rate" : s->s->metric);
@@ -470,12 +454,10 @@ const struct bn_report_part bn_report_parts[BN_REPORT_PARTS] = {
      "names, or else the step of the ladder.",
      fill_results, NULL},
     {"Comparisons", "comparisons", "", bn_report_fill_comparisons, bn_report_plot_forest},
-    {"Models by size", "models", "The fastest decode and prompt test of each model.", bn_report_fill_models,
-     NULL},
-    {"Memory by model size", "model-memory",
-     "Peak memory is that of the process. The last column is the percentage of the bandwidth that was measured "
-     "in the same rounds.",
-     bn_report_fill_model_memory, NULL},
+    {"Models by size", "models",
+     "The fastest decode and prompt test of each model. Peak memory is that of the process. The last column is the "
+     "percentage of the bandwidth that was measured in the same rounds.",
+     bn_report_fill_models, NULL},
     {"Ranks", "ranks",
      "The efficiency is the rate of n ranks by n times that of one. The exchange is per token; its share of the time "
      "includes waiting for slower ranks.",

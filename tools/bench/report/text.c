@@ -5,7 +5,6 @@
  */
 #include <math.h>
 
-#include "lab/report/units.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/report/report.h"
 
@@ -38,27 +37,18 @@ void bn_report_headline(struct bn_buf *out, const struct bn_report *r)
     if (bricks > 0) bn_buf_printf(out, "%s%zu bricks profiled", comma, bricks);
 }
 
-/* The number of threads of a test of bn-bench run; 0 when unknown. */
-static size_t threads_of(const struct bn_report_series *s)
+static void put_speed(struct bn_buf *out, const struct bn_report_series *s)
 {
-    const bn_json *list = bn_json_get(s->source->doc, "tests");
-    return bn_json_count_of(bn_json_find(list, "name", s->s->test), "threads");
-}
-
-static void put_speed(struct bn_buf *out, const struct bn_report_series *s, const char *word)
-{
+    char name[BN_TEST_ROOM];
     const double *f = s->figure, spread = (f[BN_FIGURE_HIGH] - f[BN_FIGURE_LOW]) / 2 / f[BN_FIGURE_MEDIAN];
-    bn_buf_printf(out, "%s%s ", out->len > 0 ? ", " : "", word);
+    bn_buf_printf(out, "%s%s: ", out->len > 0 ? "; " : "", bn_test_name(name, s->s->test));
     bn_units_value(out, 1e9 / f[BN_FIGURE_MEDIAN], "tok/s");
     if (isfinite(spread))
         bn_buf_printf(out, spread < 0.1 ? " \xC2\xB1 %.2g %%" : " \xC2\xB1 %.0f %%", 100 * spread);
-    if (threads_of(s) == 0) return;
-    bn_buf_puts(out, " with ");
-    bn_units_count(out, threads_of(s), "thread");
 }
 
-/* "decode 38.42 tok/s with 2 threads, prompt 271.3 tok/s with 2 threads, model.gguf, CPU"; nothing without such
- * series. */
+/* "decode 32 tokens, 2 threads: 38.42 tok/s; prompt 128 tokens, 2 threads: 271.3 tok/s; model.gguf; CPU"; nothing
+ * without such series. */
 static void put_speeds(struct bn_buf *out, const struct bn_report *r)
 {
     static const char *const WORDS[] = {"decode", "prompt"}, *const PATHS[] = {"model.name",
@@ -66,38 +56,17 @@ static void put_speeds(struct bn_buf *out, const struct bn_report *r)
     const struct bn_report_source *source = r->n_series > 0 ? r->series[0].source : NULL;
     for (size_t i = 0; i < BN_ARRAY_LEN(WORDS); i++) {
         const struct bn_report_series *s = bn_report_fastest(r, source, WORDS[i], false);
-        if (s != NULL) put_speed(out, s, WORDS[i]);
+        if (s != NULL) put_speed(out, s);
     }
     for (size_t i = 0; i < BN_ARRAY_LEN(PATHS) && out->len > 0; i++) {
         const char *text = bn_json_text_of(source->doc, PATHS[i]);
-        if (text[0] != '\0') bn_buf_printf(out, ", %s", text);
+        if (text[0] != '\0') bn_buf_printf(out, "; %s", text);
     }
-}
-
-/* The largest change of the outcome that matters most. */
-static void put_change(struct bn_buf *out, const struct bn_report *r)
-{
-    const struct bn_comparison *worst = NULL;
-    char percent[BN_UNITS_ROOM];
-    for (size_t i = 0; i < r->n_comparisons; i++) {
-        const struct bn_comparison *c = &r->comparisons[i];
-        int rank = worst != NULL ? (int)c->j.outcome - (int)worst->j.outcome : 1;
-        if (rank > 0 || (rank == 0 && fabs(c->j.change) > fabs(worst->j.change))) worst = c;
-    }
-    if (worst == NULL) return;
-    bn_buf_printf(out, "%s: %s of %s", bn_outcome_name(worst->j.outcome), worst->metric, worst->test);
-    if (isfinite(worst->j.change))
-        bn_buf_printf(out, ", %s",
-                      bn_units_percent_text(percent, bn_judge_turn(worst->j.change, worst->higher), true));
-    if (r->n_comparisons == 1) return;
-    bn_buf_puts(out, " (");
-    bn_report_headline(out, r);
-    bn_buf_puts(out, ")");
 }
 
 void bn_report_sentence(struct bn_buf *out, const struct bn_report *r)
 {
-    put_change(out, r);
+    if (r->n_comparisons > 0) bn_comparisons_verdict(out, r->comparisons, r->n_comparisons);
     if (out->len == 0) put_speeds(out, r);
     if (out->len == 0) bn_report_headline(out, r);
 }
@@ -212,8 +181,7 @@ bn_status bn_report_json(struct bn_buf *out, const struct bn_report *r, bn_error
     for (size_t i = 0; i < r->n_sources; i++) {
         const struct bn_report_source *s = &r->sources[i];
         bn_json *o = bn_json_add_object(array);
-        bn_json_put_string(o, "file", s->label);
-        bn_json_put_string(o, "sha256", s->sha256);
+        BN_PUT_STRINGS(o, {"file", s->label}, {"sha256", s->sha256});
         for (const char *const *name = bn_report_origins; *name != NULL; name++)
             if (bn_json_get(s->doc, *name) != NULL) bn_json_put_copy(o, *name, bn_json_get(s->doc, *name));
     }
@@ -238,8 +206,7 @@ static bn_status github(struct bn_buf *out, const struct bn_report *r, bool high
         bn_json *o = bn_json_add_object(array);
         if (r->n_sources > 1) bn_buf_printf(&text, "%s: ", s->source->label);
         bn_buf_printf(&text, "%s %s", s->s->test, s->s->metric);
-        bn_json_put_string(o, "name", text.data);
-        bn_json_put_string(o, "unit", s->s->unit);
+        BN_PUT_STRINGS(o, {"name", text.data}, {"unit", s->s->unit});
         bn_json_put_number(o, "value", s->figure[BN_FIGURE_MEDIAN]);
         text.len = 0;
         if (isfinite(s->figure[BN_FIGURE_LOW])) {

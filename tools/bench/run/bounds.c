@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "lab/host/meters.h"
-#include "lab/report/units.h"
 #include "model/model.h"
 #include "tools/bench/run/run.h"
 #include "tools/cli/default_model.h"
@@ -72,8 +71,7 @@ static void count_work(const struct job *job, struct row *row)
 
 static bn_status find_rows(struct job *job, bn_error *err)
 {
-    job->rows = bn_alloc(job->m.n_configs, sizeof *job->rows);
-    if (job->rows == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(job->rows, job->m.n_configs, err));
     for (size_t i = 0; i < job->m.n_configs; i++) {
         struct row *row = &job->rows[i];
         const struct bn_bench_config *c = row->config = &job->m.configs[i];
@@ -157,7 +155,6 @@ static bn_status print(struct job *job, bn_error *err)
     struct bn_table t;
     bn_bench_print_machine(&job->m.h.machine);
     print_work(job);
-    bn_bench_print_others(&job->m.h.others);
     putchar('\n');
     BN_TRY(bn_bench_limits_print(&job->m.h.limits, err));
     putchar('\n');
@@ -204,14 +201,12 @@ static bn_status put_document(struct job *job, bn_error *err)
 
 bn_status bn_bench_limits(struct bn_args *args, bn_error *err)
 {
-    struct job *job = bn_alloc(1, sizeof *job);
-    if (job == NULL) return bn_nomem(err);
-    bn_status status = measure(job, args, err);
-    if (status == BN_OK) status = put_document(job, err);
-    if (status == BN_OK && !args->json) status = print(job, err);
-    status = bn_harness_finish(&job->m.h, status, err);
-    bn_free(job->rows);
-    bn_bench_release_run(&job->m);
-    bn_free(job);
+    struct job job = {0};
+    bn_status status = measure(&job, args, err);
+    if (status == BN_OK) status = put_document(&job, err);
+    if (status == BN_OK && !args->json) status = print(&job, err);
+    status = bn_harness_finish(&job.m.h, status, err);
+    bn_free(job.rows);
+    bn_bench_release_run(&job.m);
     return status;
 }

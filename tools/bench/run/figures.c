@@ -19,12 +19,6 @@
 
 /* ---- tests ---- */
 
-/* Tokens after the first one of a generation. */
-static uint32_t n_after_first(const struct bn_bench_config *c)
-{
-    return c->decode ? c->tokens : c->answer > 0 ? c->answer - 1 : 0;
-}
-
 static uint32_t n_rated(const struct bn_bench_config *c)
 {
     if (c->n_concurrent > 1) return (c->tokens + 1) * c->n_concurrent;
@@ -33,7 +27,8 @@ static uint32_t n_rated(const struct bn_bench_config *c)
 
 uint32_t bn_bench_n_times(const struct bn_bench_config *c)
 {
-    return c->n_concurrent > 1 ? c->n_concurrent : n_after_first(c);
+    if (c->n_concurrent > 1) return c->n_concurrent;
+    return c->decode ? c->tokens : c->answer > 0 ? c->answer - 1 : 0; /* tokens after the first one */
 }
 
 const char *bn_bench_config_kind(const struct bn_bench_config *c)

@@ -161,7 +161,6 @@ static void print_head(const struct bn_bench_measurement *m)
                m->o->threads.list[t], bn_cli_s(m->o->threads.list[t]));
     }
     putchar('\n');
-    bn_bench_print_others(&m->h.others);
     print_samples(m);
 }
 
@@ -248,33 +247,14 @@ static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err
 
 /* ---- after the table ---- */
 
-static void print_outliers(const struct bn_bench_measurement *m)
-{
-    size_t n = 0, apart = 0, explained = 0;
-    for (size_t i = 0; i < m->n_configs; i++) {
-        const struct bn_bench_config *c = &m->configs[i];
-        struct bn_tukey fences;
-        size_t n_here = bn_bench_collect(m, c, "ns_per_token", NULL);
-        if (!bn_tukey(&fences, m->scratch, n_here)) continue;
-        n += n_here;
-        for (size_t k = 0; k < n_here; k++) {
-            bool outlier = m->scratch[k] < fences.low || m->scratch[k] > fences.high;
-            apart += outlier;
-            explained += outlier && c->samples[c->n_warmup + k].disturbed;
-        }
-    }
-    if (apart > 0)
-        printf("%zu of %zu samples are outliers; the machine was disturbed during %zu of them.\n", apart, n,
-               explained);
-}
-
 static void print_remarks(const struct bn_bench_measurement *m)
 {
     size_t n_changing = 0;
     for (size_t i = 0; i < m->n_configs; i++) {
         const struct bn_bench_config *c = &m->configs[i];
-        char name[BN_BENCH_NAME];
-        bn_bench_config_name(c, name, sizeof name);
+        char key[BN_BENCH_NAME], name[BN_TEST_ROOM];
+        bn_bench_config_name(c, key, sizeof key);
+        bn_test_name(name, key);
         if (c->verdict != BN_BENCH_VALID)
             printf("%s: %s.\n", name, c->reason);
         else if (c->implausible[0] != '\0')
@@ -311,7 +291,6 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
         printf(
             "concurrent: tok/s of all together, ms of each generation; fairness 1: all are equally fast.\n");
     if (m->o->busy.n > 0) printf("busy: processes that kept a CPU busy meanwhile.\n");
-    print_outliers(m);
     print_remarks(m);
     bn_bench_targets_print(m);
     return BN_OK;

@@ -180,8 +180,7 @@ static bn_status make_timeline(struct bn_bench_measurement *m, bn_error *err)
 {
     size_t longest = (size_t)largest(&m->o->depths) + 1 + m->longest_prompt;
     uint64_t state = m->o->seed, n_vocab = bn_model_hparams(m->model)->n_vocab;
-    m->ids = bn_alloc(longest, sizeof *m->ids);
-    if (m->ids == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(m->ids, longest, err));
     for (size_t i = 0; i < longest; i++)
         m->ids[i] = (int32_t)((bn_splitmix64(&state) >> 32) * n_vocab >> 32);
     return BN_OK;
@@ -193,8 +192,7 @@ static bn_status make_timeline(struct bn_bench_measurement *m, bn_error *err)
 static bn_status open_model(struct bn_bench_measurement *m, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_AUTO};
-    m->load_ns = bn_alloc(m->o->n_loads, sizeof *m->load_ns);
-    if (m->load_ns == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(m->load_ns, m->o->n_loads, err));
     for (uint32_t i = 0; i < m->o->n_loads; i++) {
         bn_model_close(m->model);
         m->model = NULL;
@@ -214,8 +212,7 @@ static bn_status open_sequences(struct bn_bench_measurement *m, struct bn_bench_
     if (n > c->n_batch)
         return bn_fail(err, BN_ERR_ARG, "--sequences: %zu is more than the batch of %u tokens", n,
                        c->n_batch);
-    c->sequences = bn_alloc(n, sizeof(bn_sequence *));
-    if (c->sequences == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(c->sequences, n, err));
     c->sequences[0] = bn_session_sequence(c->session);
     for (size_t i = 1; i < n; i++)
         BN_TRY(bn_sequence_open(&c->sequences[i], c->session, 0, err));
@@ -251,8 +248,7 @@ static bn_status open_crowd(struct bn_bench_measurement *m, struct bn_bench_conf
 {
     size_t n = largest(&m->o->concurrent);
     bn_session_options options = {.n_ctx = c->depth + largest(&m->o->decodes) + 1, .n_threads = c->n_threads};
-    c->crowd = bn_alloc(n, sizeof(bn_session *));
-    if (c->crowd == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(c->crowd, n, err));
     c->crowd[0] = c->session;
     for (size_t i = 1; i < n; i++) {
         BN_TRY(bn_session_open(&c->crowd[i], m->model, &options, err));
@@ -325,8 +321,7 @@ static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
     size_t n_places = o->threads.n * o->depths.n * o->batches.n * (1 + o->busy.n);
-    m->configs = bn_alloc(m->n_kinds * n_places, sizeof *m->configs);
-    if (m->configs == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(m->configs, m->n_kinds * n_places, err));
     for (size_t i = 0; i < m->n_kinds * (1 + o->busy.n); i++) {
         struct bn_bench_config test = m->kinds[i % m->n_kinds];
         test.n_busy = i < m->n_kinds ? 0 : o->busy.list[i / m->n_kinds - 1];
@@ -495,15 +490,13 @@ bn_status bn_bench_run_follow(struct bn_args *args, bn_error *err)
 
 bn_status bn_bench_run(struct bn_args *args, bn_error *err)
 {
-    struct bn_bench_measurement *m = bn_alloc(1, sizeof *m);
-    if (m == NULL) return bn_nomem(err);
-    bn_status status = bn_bench_prepare_run(m, args, "run", err);
-    if (status == BN_OK) status = bn_bench_measure(m, err);
-    if (status == BN_OK) status = bn_bench_targets_judge(m, err);
-    if (status == BN_OK && !args->json) status = bn_bench_run_print(m, err);
-    status = bn_harness_finish(&m->h, status, err);
-    if (status == BN_OK && args->json) bn_bench_targets_print(m);
-    bn_bench_release_run(m);
-    bn_free(m);
+    struct bn_bench_measurement m = {0};
+    bn_status status = bn_bench_prepare_run(&m, args, "run", err);
+    if (status == BN_OK) status = bn_bench_measure(&m, err);
+    if (status == BN_OK) status = bn_bench_targets_judge(&m, err);
+    if (status == BN_OK && !args->json) status = bn_bench_run_print(&m, err);
+    status = bn_harness_finish(&m.h, status, err);
+    if (status == BN_OK && args->json) bn_bench_targets_print(&m);
+    bn_bench_release_run(&m);
     return status;
 }

@@ -188,11 +188,6 @@ struct together {
     uint64_t all_ns;   /* from the first start to the last end */
 };
 
-static bn_sequence *sequence_of(const struct bn_bench_config *c, size_t i)
-{
-    return i == 0 ? bn_session_sequence(c->session) : c->sequences[i];
-}
-
 /* ---- in one pass ---- */
 
 /* They must give the same tokens. */
@@ -203,7 +198,7 @@ static bn_status run_in_one_pass(const struct bn_bench_measurement *m, const str
     BN_TRY(bn_scheduler_open(&sched, c->session, bn_model_tokenizer(m->model), (uint32_t)all->n, err));
     bn_status status = BN_OK;
     for (size_t i = 0; i < all->n && status == BN_OK; i++)
-        status = bn_scheduler_add(sched, sequence_of(c, i), &all->list[i], err);
+        status = bn_scheduler_add(sched, c->sequences[i], &all->list[i], err);
     while (status == BN_OK && bn_scheduler_n_running(sched) > 0) {
         status = bn_scheduler_step(sched, err);
         while (bn_scheduler_take(sched) != NULL) {
@@ -308,8 +303,7 @@ static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_conf
     BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));
     uint32_t n_times = bn_bench_n_times(c);
     if (n_times > 0) {
-        s->times = bn_alloc(n_times, sizeof *s->times);
-        if (s->times == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(s->times, n_times, err));
         memcpy(s->times, many ? all->call_ns : gen->token_ns + 1, n_times * sizeof *s->times);
     }
     add_counts(c, s, all);
@@ -362,15 +356,14 @@ bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *
 {
     struct bn_bench_sample s = {.bandwidth = bandwidth};
     struct together all = {.n = (size_t)c->n_sequences * c->n_concurrent};
-    all.list = bn_alloc(all.n, sizeof *all.list);
-    if (all.list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(all.list, all.n, err));
     bn_status status = take(m, c, &s, &all, err);
     for (size_t i = 0; i < all.n; i++)
         bn_generation_release(&all.list[i]);
     bn_free(all.list);
     bn_free(all.call_ns);
     for (size_t i = 0; i < c->n_sequences && status == BN_OK; i++)
-        status = bn_sequence_truncate(sequence_of(c, i), c->depth, err);
+        status = bn_sequence_truncate(c->sequences[i], c->depth, err);
     for (size_t i = 1; i < c->n_concurrent && status == BN_OK; i++)
         status = bn_session_truncate(c->crowd[i], c->depth, err);
     return status;

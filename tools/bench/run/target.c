@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lab/report/units.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/run/run.h"
 
@@ -60,11 +59,6 @@ static bool read_amount(const char *text, const char *unit, double *out)
     return false;
 }
 
-static bool is_named(const struct bn_bench_quantity *q, const char *name, size_t n)
-{
-    return strlen(q->name) == n && memcmp(q->name, name, n) == 0;
-}
-
 static bn_status unknown(const char *text, bn_error *err)
 {
     char names[256] = "";
@@ -95,7 +89,8 @@ bn_status bn_bench_target_read(struct bn_bench_target *t, const char *text, bn_e
     *t = (struct bn_bench_target){.text = text, .least = *sign == '>', .found = (double)NAN};
     if (*sign == '\0' || sign[1] != '=')
         return bn_fail(err, BN_ERR_ARG, "--target '%.60s': expected NAME>=VALUE or NAME<=VALUE", text);
-    while (q < BN_ARRAY_LEN(QUANTITIES) && !is_named(&QUANTITIES[q], text, n_name))
+    while (q < BN_ARRAY_LEN(QUANTITIES) &&
+           (strncmp(QUANTITIES[q].name, text, n_name) != 0 || QUANTITIES[q].name[n_name] != '\0'))
         q++;
     if (q == BN_ARRAY_LEN(QUANTITIES)) return unknown(text, err);
     t->quantity = &QUANTITIES[q];
@@ -110,26 +105,15 @@ bn_status bn_bench_target_read(struct bn_bench_target *t, const char *text, bn_e
 
 /* ---- judging ---- */
 
-/* Is the word, of n bytes, one of those in the text, which are separated by this character? */
-static bool has_word(const char *text, char between, const char *word, size_t n)
-{
-    const char ends[] = {between, '\0'};
-    for (const char *at = text;; at += strcspn(at, ends) + 1) {
-        size_t its = strcspn(at, ends);
-        if (its == n && memcmp(at, word, n) == 0) return true;
-        if (at[its] == '\0') return false;
-    }
-}
-
 static bool is_meant(const struct bn_bench_target *t, const struct bn_series *s)
 {
     if (strcmp(s->metric, t->quantity->metric) != 0 ||
-        !has_word(t->quantity->tests, '|', s->test, strcspn(s->test, " ")))
+        !bn_has_word(t->quantity->tests, '|', s->test, strcspn(s->test, " ")))
         return false;
     if (strstr(s->test, " busy=") != NULL && strstr(t->words, "busy=") == NULL) return false;
     for (const char *at = t->words + strspn(t->words, " "); *at != '\0'; at += strspn(at, " ")) {
         size_t n = strcspn(at, " ");
-        if (!has_word("fastest", ' ', at, n) && !has_word(s->test, ' ', at, n)) return false;
+        if (!bn_has_word("fastest", ' ', at, n) && !bn_has_word(s->test, ' ', at, n)) return false;
         at += n;
     }
     return true;
@@ -150,7 +134,7 @@ static bn_status measure(double *out, const struct bn_bench_quantity *q, const s
 
 bn_status bn_bench_target_judge(struct bn_bench_target *t, const struct bn_series_list *all, bn_error *err)
 {
-    bool fastest = has_word(t->words, ' ', "fastest", strlen("fastest"));
+    bool fastest = bn_has_word(t->words, ' ', "fastest", strlen("fastest"));
     t->found = (double)NAN;
     t->test[0] = '\0';
     for (size_t k = 0; k < all->n; k++) {
@@ -172,8 +156,7 @@ bn_status bn_bench_target_judge(struct bn_bench_target *t, const struct bn_serie
 bn_status bn_bench_targets_read(struct bn_bench_measurement *m, bn_error *err)
 {
     const struct bn_texts *texts = &m->o->targets;
-    m->targets = bn_alloc(texts->n + 1, sizeof *m->targets);
-    if (m->targets == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(m->targets, texts->n + 1, err));
     for (size_t i = 0; i < texts->n; i++)
         BN_TRY(bn_bench_target_read(&m->targets[m->n_targets++], texts->list[i], err));
     return BN_OK;
@@ -190,8 +173,7 @@ bn_status bn_bench_targets_judge(struct bn_bench_measurement *m, bn_error *err)
         bn_json_put_bool(o, "met", t->met);
         bn_json_put_finite(o, "found", t->found, "the run has no data for it");
         bn_json_put_number(o, "wanted", t->wanted);
-        bn_json_put_string(o, "wanted_at", t->least ? "least" : "most");
-        bn_json_put_string(o, "unit", t->quantity->unit);
+        BN_PUT_STRINGS(o, {"wanted_at", t->least ? "least" : "most"}, {"unit", t->quantity->unit});
         bn_json_put_known(o, "test", t->test, "the run has no such test");
         if (!t->met) m->h.args->exit_code = BN_EXIT_NEGATIVE;
     }
@@ -202,11 +184,11 @@ void bn_bench_targets_print(const struct bn_bench_measurement *m)
 {
     for (size_t i = 0; i < m->n_targets; i++) {
         const struct bn_bench_target *t = &m->targets[i];
-        char found[BN_UNITS_ROOM], line[320];
+        char found[BN_UNITS_ROOM], name[BN_TEST_ROOM], line[320];
         const char *unit = strcmp(t->quantity->unit, "nats/token") == 0 ? "1" : t->quantity->unit;
-        snprintf(line, sizeof line, "%-6s  %.80s: found %s%s%s", t->met ? "met" : "missed", t->text,
+        snprintf(line, sizeof line, "%-6s  %.80s: found %s%s%.120s", t->met ? "met" : "missed", t->text,
                  isnan(t->found) ? "no data" : bn_units_text(found, t->found, unit),
-                 t->test[0] != '\0' ? ", " : "", t->test);
+                 t->test[0] != '\0' ? ", " : "", bn_test_name(name, t->test));
         if (!m->h.args->json)
             printf("target   %s\n", line);
         else if (!t->met)

@@ -41,9 +41,9 @@ bn_status bn_bench_tokenize(struct bn_bench_measurement *m, bn_error *err)
 bn_status bn_bench_score_read(struct bn_bench_measurement *m, bn_error *err)
 {
     struct bn_bench_score *s = &m->score;
-    const char *path = m->o->score, *slash = path != NULL ? strrchr(path, '/') : NULL;
+    const char *path = m->o->score;
     if (path == NULL) return BN_OK;
-    snprintf(s->name, sizeof s->name, "%.63s", slash != NULL ? slash + 1 : path);
+    snprintf(s->name, sizeof s->name, "%.63s", bn_bench_base_name(path));
     return bn_harness_read_text(m->model, path, m->o->score_tokens > 0 ? m->o->score_tokens : SIZE_MAX,
                                 &s->ids, &s->n_ids, s->sha256, err);
 }

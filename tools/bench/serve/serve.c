@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "lab/kit/child.h"
 #include "lab/kit/process.h"
 #include "tools/bench/harness.h"
 #include "tools/bench/serve/load.h"
+#include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
 
 #define START_NS 60000000000u /* for bn-serve to open its model */
@@ -158,7 +158,8 @@ static bn_status start_server(struct job *job, const struct bn_args *args, bn_er
     const struct bn_child_options options = {.argv = argv, .cancelled = bn_cli_is_interrupted};
     if (!bn_program_near(program, "", "bn-serve"))
         return bn_fail(err, BN_ERR_NOT_FOUND, "bn-serve is not next to bn-bench");
-    BN_TRY(bn_harness_open_model(&job->h, BN_REPACK_NEVER, &model, err)); /* its error is clearer */
+    /* Its error is clearer. */
+    BN_TRY(bn_cli_open_model(&model, args, &(bn_model_options){.repack = BN_REPACK_NEVER}, err));
     bn_model_close(model);
     job->line.max = 1000;
     BN_TRY(bn_child_start(&job->server, &options, err));
@@ -181,8 +182,7 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     if (job->url == NULL) BN_TRY(start_server(job, args, err));
     BN_TRY(bn_target_parse(&job->target, job->url, err));
     job->n_loads = o->clients.n > 0 ? o->clients.n : BN_ARRAY_LEN(both);
-    job->loads = bn_alloc(job->n_loads, sizeof *job->loads);
-    if (job->loads == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(job->loads, job->n_loads, err));
     for (size_t i = 0; i < job->n_loads; i++)
         job->loads[i].n_clients = o->clients.n > 0 ? o->clients.list[i] : both[i];
     return BN_OK;
@@ -234,17 +234,13 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 
 bn_status bn_bench_serve(struct bn_args *args, bn_error *err)
 {
-    struct job *job = bn_alloc(1, sizeof *job);
-    if (job == NULL) return bn_nomem(err);
-    job->o = args->fields;
-    bn_status status = run(job, args, err);
-    for (size_t i = 0; job->loads != NULL && i < job->n_loads; i++)
-        bn_load_release(&job->loads[i]);
-    bn_free(job->loads);
-    bn_child_close(job->server);
-    bn_buf_release(&job->line);
-    bn_buf_release(&job->key);
-    status = bn_harness_finish(&job->h, status, err);
-    bn_free(job);
-    return status;
+    struct job job = {.o = args->fields};
+    bn_status status = run(&job, args, err);
+    for (size_t i = 0; job.loads != NULL && i < job.n_loads; i++)
+        bn_load_release(&job.loads[i]);
+    bn_free(job.loads);
+    bn_child_close(job.server);
+    bn_buf_release(&job.line);
+    bn_buf_release(&job.key);
+    return bn_harness_finish(&job.h, status, err);
 }

@@ -224,8 +224,7 @@ static bn_status fill(struct bn_suite_plan *plan, bn_error *err)
 {
     const struct bn_yaml *yaml = &plan->yaml;
     size_t n;
-    plan->settings = bn_alloc(yaml->n, sizeof *plan->settings);
-    if (plan->settings == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(plan->settings, yaml->n, err));
     BN_TRY(push(&plan->own, "suite", err));
     for (size_t i = 0; i < yaml->n; i += n) {
         const struct bn_yaml_value *v = &yaml->list[i];

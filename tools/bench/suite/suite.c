@@ -246,9 +246,7 @@ static void put_results(struct suite *s, const char *config)
         bn_json_put_texts(o, "arguments", (const char *const *)part->words.list, part->words.n);
         bn_json_put_text(o, "model_sha256", part->model_sha256);
         o = bn_json_add_object(parts);
-        bn_json_put_string(o, "label", part->label);
-        bn_json_put_string(o, "file", part->file);
-        bn_json_put_string(o, "state", STATES[part->state]);
+        BN_PUT_STRINGS(o, {"label", part->label}, {"file", part->file}, {"state", STATES[part->state]});
         bn_json_put_text(o, "created", part->created);
         if (part->others.known)
             bn_json_put_bool(o, "contended", bn_others_disturb(&part->others));
@@ -280,11 +278,9 @@ static bn_status put_series(struct suite *s, const struct bn_report *report, bn_
     return status;
 }
 
-/* Writes the report of the documents of all parts, and prints its tables of models; without any document there is none. */
+/* Writes the report of the documents of all parts, and prints its table of models; without any document there is none. */
 static bn_status report(struct suite *s, bn_error *err)
 {
-    static void (*const TABLES[])(struct bn_table *, const struct bn_report *) = {
-        bn_report_fill_models, bn_report_fill_model_memory};
     size_t n = 0;
     struct bn_report report = {0};
     struct bn_table table;
@@ -295,8 +291,8 @@ static bn_status report(struct suite *s, bn_error *err)
     bn_status status = n > 0 ? bn_report_read(&report, paths, n, err) : BN_OK;
     if (status == BN_OK) status = put_series(s, &report, err);
     if (status == BN_OK && n > 0) status = bn_report_write_dir(&report, s->dir, &s->plan.o->formats, err);
-    for (size_t i = 0; i < BN_ARRAY_LEN(TABLES) && status == BN_OK && !s->args->json; i++) {
-        TABLES[i](&table, &report);
+    if (status == BN_OK && !s->args->json) {
+        bn_report_fill_models(&table, &report);
         status = bn_bench_print_rows(&table, err);
     }
     bn_report_release(&report);

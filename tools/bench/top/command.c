@@ -117,13 +117,10 @@ static bn_json *make_document(const struct bn_top *top)
     bn_clock_format(bn_clock_utc(), created);
     bn_top_window(&all, s, NULL);
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.profile/1");
-    bn_json_put_string(doc, "created", created);
+    BN_PUT_STRINGS(doc, {"schema", "bn.profile/1"}, {"created", created});
     if (s->head.pid != 0) bn_json_put_u64(doc, "pid", s->head.pid);
-    bn_json_put_string(doc, "program", s->head.program);
-    bn_json_put_string(doc, "model", s->head.model);
-    bn_json_put_string(doc, "isa", s->head.isa);
-    bn_json_put_string(doc, "level", bn_prof_level_name((enum bn_prof_level)s->head.level));
+    BN_PUT_STRINGS(doc, {"program", s->head.program}, {"model", s->head.model}, {"isa", s->head.isa},
+                   {"level", bn_prof_level_name((enum bn_prof_level)s->head.level)});
     bn_json_put_u64(doc, "n_threads", s->head.n_threads);
     bn_json_put_string(doc, top->state == BN_TOP_RECORDED ? "recorded" : "started", started);
     bn_json_put_string(doc, "state", bn_top_state_names[top->state]);
@@ -167,16 +164,11 @@ static bn_status print_document(const struct bn_top *top, bool one, bn_error *er
     return status;
 }
 
-static void wait_for_refresh(uint32_t ms)
-{
-    struct timespec pause = {ms / 1000, (long)(ms % 1000) * 1000000};
-    if (bn_cli_interrupted() == 0) nanosleep(&pause, NULL);
-}
-
 /* Frames or documents until the process ends; of all passes of a recorded profile. */
 static bn_status print_all(struct bn_top *top, bn_error *err)
 {
     const struct bn_bench_options *o = top->o;
+    const struct timespec pause = {o->interval_ms / 1000, (long)(o->interval_ms % 1000) * 1000000};
     if (!o->once) BN_TRY(bn_top_move(top, -LONG_MAX, err));
     for (bool first = true; bn_cli_interrupted() == 0; first = false) {
         if (!first && !top->args->json) puts("");
@@ -187,7 +179,7 @@ static bn_status print_all(struct bn_top *top, bn_error *err)
             if (top->replay.at == top->replay.n_passes) return BN_OK;
             BN_TRY(bn_top_move(top, 1, err));
         } else {
-            wait_for_refresh(o->interval_ms);
+            if (bn_cli_interrupted() == 0) nanosleep(&pause, NULL);
             BN_TRY(bn_top_refresh(top, err));
         }
     }

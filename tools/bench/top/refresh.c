@@ -23,14 +23,13 @@ static bn_status open_document(struct bn_top_replay *r, const char *path, bn_err
     BN_TRY(bn_json_read_file(&r->document, path, err));
     BN_TRY(bn_prof_read(&r->prof, NULL, r->document, err));
     r->n_passes = r->prof->n_passes;
-    r->n_events = bn_alloc(r->prof->n_threads, sizeof *r->n_events);
-    if (r->n_events == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->n_events, r->prof->n_threads, err));
     for (unsigned t = 0; t < r->prof->n_threads; t++)
         r->n_events[t] = r->prof->trails[t].n;
     return r->n_passes > 0 ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "no pass was recorded");
 }
 
-void bn_top_replay_close(struct bn_top_replay *r)
+static void close_replay(struct bn_top_replay *r)
 {
     bn_prof_close(r->prof);
     bn_json_free(r->document);
@@ -38,12 +37,13 @@ void bn_top_replay_close(struct bn_top_replay *r)
     *r = (struct bn_top_replay){0};
 }
 
-bn_status bn_top_replay_open(struct bn_top_replay *r, const char *path, bn_error *err)
+/* BN_ERR_FORMAT when the file is not a bn.profile/1 with passes. */
+static bn_status open_replay(struct bn_top_replay *r, const char *path, bn_error *err)
 {
     bn_status status = open_document(r, path, err);
     if (status == BN_OK) return BN_OK;
     bn_error_name(err, path);
-    bn_top_replay_close(r);
+    close_replay(r);
     return status;
 }
 
@@ -79,7 +79,8 @@ static void add_pass(const struct bn_top_replay *r, size_t pass)
     bn_prof_fold(r->prof);
 }
 
-void bn_top_replay_read(struct bn_live_snapshot *out, const struct bn_top_replay *r)
+/* As bn_live_read, after r->at passes. The pass in it and the names are borrowed. */
+static void read_replay(struct bn_live_snapshot *out, const struct bn_top_replay *r)
 {
     uint64_t dropped = r->prof->passes_dropped;
     *out = (struct bn_live_snapshot){
@@ -128,13 +129,13 @@ static bn_status find_file(char path[BN_LIVE_PATH], const char *name, bn_error *
 static bn_status read_budget(struct bn_top_budget *out, const char *path, bn_error *err)
 {
     struct bn_top_replay document = {0};
-    BN_TRY(bn_top_replay_open(&document, path, err));
+    BN_TRY(open_replay(&document, path, err));
     for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
         struct bn_brick_stats b = bn_prof_stats_for(document.prof, i, BN_PROF_ALL_THREADS);
         if (b.count > 0) out->ns[i] = (double)b.inclusive_ns / (double)b.count;
     }
     out->given = true;
-    bn_top_replay_close(&document);
+    close_replay(&document);
     return BN_OK;
 }
 
@@ -157,7 +158,7 @@ static bn_status open_source(struct bn_top *top, const char *path, bn_error *err
         BN_TRY(bn_live_attach(&top->reader, path, err));
         return bn_top_refresh(top, err);
     }
-    BN_TRY(bn_top_replay_open(&top->replay, path, err));
+    BN_TRY(open_replay(&top->replay, path, err));
     BN_TRY(bn_top_refresh(top, err));
     return bn_top_move(top, LONG_MAX, err);
 }
@@ -234,7 +235,7 @@ void bn_top_close(struct bn_top *top)
     release(top, top->now);
     bn_free(top->rows.list);
     bn_live_detach(top->reader);
-    bn_top_replay_close(&top->replay);
+    close_replay(&top->replay);
 }
 
 #define IDLE_NS 2000000000u /* without a pass, when the program does not say whether it works */
@@ -254,7 +255,7 @@ bn_status bn_top_refresh(struct bn_top *top, bn_error *err)
     bool is_first = top->now->head.n_threads == 0;
     if (next == NULL) return bn_nomem(err);
     if (top->reader == NULL) {
-        bn_top_replay_read(next, &top->replay);
+        read_replay(next, &top->replay);
     } else if (bn_live_read(next, top->reader, &why) != BN_OK) {
         top->now->has_ended = next->has_ended;
         bn_free(next);

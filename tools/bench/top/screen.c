@@ -175,13 +175,6 @@ static bn_status press(struct screen *s, int key, bn_error *err)
 
 #define PATIENCE_MS 200u /* ncurses goes on waiting when a signal comes */
 
-/* Milliseconds to wait for a key. */
-static int patience(const struct screen *s, uint64_t now)
-{
-    uint64_t ms = s->next_ns > now ? (s->next_ns - now + 999999) / 1000000 : 0;
-    return (int)(ms < PATIENCE_MS ? ms : PATIENCE_MS);
-}
-
 static bn_status step(struct screen *s, bn_error *err)
 {
     uint64_t now = bn_clock_ns();
@@ -190,7 +183,8 @@ static bn_status step(struct screen *s, bn_error *err)
         s->next_ns = now + (uint64_t)s->top->o->interval_ms * 1000000u;
         redraw(s);
     }
-    timeout(patience(s, now));
+    uint64_t ms = s->next_ns > now ? (s->next_ns - now + 999999) / 1000000 : 0;
+    timeout((int)(ms < PATIENCE_MS ? ms : PATIENCE_MS));
     int key = getch();
     if (key == ERR) { /* time is up, a signal came, or the terminal is gone */
         if (bn_clock_ns() < s->next_ns && bn_cli_interrupted() == 0 && !isatty(STDIN_FILENO)) s->ends = true;

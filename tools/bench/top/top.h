@@ -12,7 +12,6 @@
 #include "base/json.h"
 #include "lab/profile/graph.h"
 #include "lab/profile/live.h"
-#include "lab/profile/schedule.h"
 #include "tools/bench/bench.h"
 
 struct bn_top_window {
@@ -108,14 +107,6 @@ BN_MUST_CHECK bn_status bn_top_move(struct bn_top *top, long by, bn_error *err);
 /* before NULL: since the profile was opened. */
 void bn_top_window(struct bn_top_window *out, const struct bn_live_snapshot *now,
                    const struct bn_live_snapshot *before);
-
-/* ---- a recorded profile (refresh.c) ---- */
-
-/* BN_ERR_FORMAT when the file is not a bn.profile/1 with passes. */
-BN_MUST_CHECK bn_status bn_top_replay_open(struct bn_top_replay *r, const char *path, bn_error *err);
-void bn_top_replay_close(struct bn_top_replay *r);
-/* As bn_live_read, after r->at passes. The pass in it and the names are borrowed. */
-void bn_top_replay_read(struct bn_live_snapshot *out, const struct bn_top_replay *r);
 
 /* ---- rows (rows.c) ---- */
 

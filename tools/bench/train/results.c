@@ -199,8 +199,10 @@ static bn_status print_rates(struct bn_harness *h, const struct bn_train_result 
             all += (double)r->samples[k].step.ns;
         }
         if (isnan(r->ns)) continue;
+        char key[96], name[BN_TEST_ROOM];
+        snprintf(key, sizeof key, "step %s", r->name);
         bn_table_row(&h->table, "");
-        bn_table_text(&h->table, r->name);
+        bn_table_text(&h->table, bn_test_name(name, key) + strlen("step "));
         bn_table_printf(&h->table, "%.0f", rate);
         bn_table_printf(&h->table, "%.0f", rate / (r->n_threads * r->n_ranks));
         bn_table_percent(&h->table, wait / all, false);

@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/team.h"
-#include "lab/kit/child.h"
 #include "lab/kit/process.h"
 #include "mpi/ranks.h"
 #include "tools/cli/progress.h"
@@ -83,13 +82,11 @@ static bn_status preset(struct bn_bench_options *o, bn_error *err)
 {
     BN_TRY(bn_bench_threads(&o->threads, err));
     if (o->shapes.n == 0) {
-        o->shapes.list = bn_alloc(2, sizeof *o->shapes.list);
-        if (o->shapes.list == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(o->shapes.list, 2, err));
         o->shapes.list[o->shapes.n++] = "6x256";
     }
     if (o->batches.n > 0) return BN_OK;
-    o->batches.list = bn_alloc(1, sizeof *o->batches.list);
-    if (o->batches.list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(o->batches.list, 1, err));
     o->batches.n = 1;
     for (size_t i = 0; i < o->threads.n; i++)
         if (TOKENS_PER_THREAD * n_ranks() * o->threads.list[i] > o->batches.list[0])
@@ -119,8 +116,7 @@ static bn_status add_result(struct job *job, size_t i, bn_error *err)
             strcmp(other->shape, r->shape) == 0)
             r->like = other;
     }
-    r->samples = bn_alloc(r->n, sizeof *r->samples);
-    if (r->samples == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->samples, r->n, err));
     job->n++;
     return BN_OK;
 }
@@ -129,8 +125,7 @@ static bn_status combine(struct job *job, bn_error *err)
 {
     const struct bn_bench_options *o = job->h.o;
     size_t n = o->shapes.n * o->contexts.n * o->batches.n * o->threads.n;
-    job->list = bn_alloc(n, sizeof *job->list);
-    if (job->list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(job->list, n, err));
     for (size_t i = 0; i < n; i++)
         BN_TRY(add_result(job, i, err));
     if (n_ranks() == 1 || (n == 1 && o->batches.list[0] / o->micro_batch >= n_ranks())) return BN_OK;
@@ -320,8 +315,7 @@ static void put_settings(struct job *job)
     bn_bench_put_list(s, "batch", &o->batches);
     BN_PUT_COUNTS(s, {"vocab", o->vocab}, {"micro_batch", o->micro_batch}, {"reps", o->reps},
                   {"warmup", o->warmup}, {"seed", o->seed});
-    bn_json_put_string(s, "arch", o->arch);
-    bn_json_put_string(s, "group", o->group);
+    BN_PUT_STRINGS(s, {"arch", o->arch}, {"group", o->group});
     if (n_ranks() > 1) bn_json_put_u64(s, "ranks", n_ranks());
 }
 
@@ -353,18 +347,15 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 
 bn_status bn_bench_train(struct bn_args *args, bn_error *err)
 {
-    struct job *job = bn_alloc(1, sizeof *job);
-    if (job == NULL) return bn_nomem(err);
-    bn_status status = run(job, args, err);
-    for (size_t i = 0; i < job->n; i++) {
-        const struct bn_train_result *r = &job->list[i];
+    struct job job = {0};
+    bn_status status = run(&job, args, err);
+    for (size_t i = 0; i < job.n; i++) {
+        const struct bn_train_result *r = &job.list[i];
         bn_child_close(r->trainee.child);
         bn_json_free(r->trainee.run);
         bn_json_free(r->trainee.end);
         bn_free(r->samples);
     }
-    status = bn_harness_finish(&job->h, status, err);
-    bn_free(job->list);
-    bn_free(job);
-    return status;
+    bn_free(job.list);
+    return bn_harness_finish(&job.h, status, err);
 }

@@ -45,7 +45,7 @@ BN_MUST_CHECK bn_status bn_lanes_step(struct bn_lanes *lanes, bn_error *err);
 /* A generation that has ended, whose lane is free again; NULL: none has. */
 bn_generation *bn_lanes_take(struct bn_lanes *lanes);
 
-/* A member of a request that sets a number: n_predict, temperature, top_k, top_p, min_p, repeat_penalty, seed. False
+/* A member of a request that sets a number: n_predict, temperature, top_k, top_p, min_p, seed, a penalty. False
  * when its name is none of these. *status is BN_ERR_FORMAT for a value that is not in the range. */
 bool bn_request_number(bn_generation *gen, const bn_json *member, bn_status *status, bn_error *err);
 /* The same for a member that sets the grammar: "grammar" (GBNF) or "json_schema". The caller closes *out, which is NULL
@@ -58,11 +58,7 @@ struct bn_prompt {
     int32_t *ids;
     size_t n_ids;
 };
-/* Messages under a template; as OpenAI's API has them. *prompt is empty before. */
-BN_MUST_CHECK bn_status bn_request_render(struct bn_prompt *prompt, const bn_message *messages, size_t n,
-                                          bn_template tmpl, const bn_tokenizer *tok, bn_error *err);
-BN_MUST_CHECK bn_status bn_request_messages(struct bn_prompt *prompt, const bn_json *list, bn_template tmpl,
-                                            const bn_tokenizer *tok, bn_error *err);
+void bn_prompt_release(struct bn_prompt *prompt);
 /* Why a generation ended with BN_STOP_STUCK. */
 const char *bn_request_stuck(const bn_generation *gen);
 /* The grammar of a JSON Schema that was read as a part of something else. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The members that requests of bn-run and bn-serve share: numbers with their ranges, messages, and the grammar, a text of GBNF or a
+ * The members that requests of bn-run and bn-serve share: numbers with their ranges, and the grammar, a text of GBNF or a
  * JSON Schema. A schema that is part of a request is written again with its members in their order, which is the order
  * of the members of the answer.
  */
@@ -28,6 +28,8 @@ bool bn_request_number(bn_generation *gen, const bn_json *member, bn_status *sta
         {"top_p", 0, 1, .number = &gen->sampling.top_p},
         {"min_p", 0, 1, .number = &gen->sampling.min_p},
         {"repeat_penalty", 1, 100, .number = &gen->sampling.repeat_penalty},
+        {"presence_penalty", -2, 2, .number = &gen->sampling.presence_penalty},
+        {"frequency_penalty", -2, 2, .number = &gen->sampling.frequency_penalty},
         {"seed", 0, 9007199254740991, .large = &gen->sampling.seed},
     };
     size_t i = 0;
@@ -74,72 +76,11 @@ bool bn_request_grammar(bn_grammar **out, const bn_json *member, bn_status *stat
     return true;
 }
 
-/* ---- messages ---- */
-
-#define MAX_MESSAGES 1024u
-
-/* The content of a message: a text, or parts that are texts. */
-static bn_status take_content(struct bn_buf *out, const bn_json *content, bn_error *err)
+void bn_prompt_release(struct bn_prompt *prompt)
 {
-    const char *text = "";
-    bool is_text = content == NULL || bn_json_kind(content) == BN_JSON_NULL || bn_json_string(content, &text);
-    if (!is_text && bn_json_kind(content) != BN_JSON_ARRAY)
-        return bn_fail(err, BN_ERR_FORMAT, "messages has a content that is not text");
-    bn_buf_puts(out, text);
-    for (const bn_json *part = is_text ? NULL : bn_json_first(content); part != NULL;
-         part = bn_json_next(part)) {
-        if (!bn_json_text_is(part, "type", "text") || !bn_json_string(bn_json_get(part, "text"), &text))
-            return bn_fail(err, BN_ERR_FORMAT, "messages has a content that is not text");
-        bn_buf_puts(out, text);
-    }
-    bn_buf_append(out, "", 1);
-    return bn_buf_check(out, err);
-}
-
-static bn_status take_role(bn_message *out, const bn_json *message, bn_error *err)
-{
-    static const char *const ROLES[] = {"system", "user", "assistant"};
-    const char *role = bn_json_text_of(message, "role");
-    const bn_json *calls = bn_json_get(message, "tool_calls");
-    if (calls != NULL && bn_json_kind(calls) != BN_JSON_NULL)
-        return bn_fail(err, BN_ERR_FORMAT, "messages has tool_calls, which are not supported");
-    if (strcmp(role, "developer") == 0) role = "system";
-    for (size_t i = 0; i < BN_ARRAY_LEN(ROLES); i++)
-        if (strcmp(role, ROLES[i]) == 0) out->role = ROLES[i];
-    if (out->role != NULL) return BN_OK;
-    return bn_fail(err, BN_ERR_FORMAT,
-                   "messages has a role other than system, developer, user and assistant");
-}
-
-bn_status bn_request_messages(struct bn_prompt *prompt, const bn_json *list, bn_template tmpl,
-                              const bn_tokenizer *tok, bn_error *err)
-{
-    size_t n = list != NULL && bn_json_kind(list) == BN_JSON_ARRAY ? bn_json_size(list) : 0, i = 0;
-    if (n == 0 || n > MAX_MESSAGES)
-        return bn_fail(err, BN_ERR_FORMAT, "messages is not a list of 1 to %u messages", MAX_MESSAGES);
-    bn_message *messages = bn_alloc(n, sizeof *messages);
-    size_t *at = bn_alloc(n, sizeof *at);
-    struct bn_buf texts = {.max = BN_JSON_MAX_BYTES + n};
-    bn_status status = messages != NULL && at != NULL ? BN_OK : bn_nomem(err);
-    for (const bn_json *m = bn_json_first(list); m != NULL && status == BN_OK; m = bn_json_next(m), i++) {
-        at[i] = texts.len;
-        status = take_role(&messages[i], m, err);
-        if (status == BN_OK) status = take_content(&texts, bn_json_get(m, "content"), err);
-    }
-    for (i = 0; i < n && status == BN_OK; i++)
-        messages[i].content = texts.data + at[i];
-    if (status == BN_OK) status = bn_request_render(prompt, messages, n, tmpl, tok, err);
-    bn_buf_release(&texts);
-    bn_free(messages);
-    bn_free(at);
-    return status;
-}
-
-bn_status bn_request_render(struct bn_prompt *prompt, const bn_message *messages, size_t n, bn_template tmpl,
-                            const bn_tokenizer *tok, bn_error *err)
-{
-    BN_TRY(bn_template_render(tmpl, messages, n, &prompt->text, &prompt->n_bytes, err));
-    return bn_template_encode(tmpl, tok, messages, n, &prompt->ids, &prompt->n_ids, err);
+    bn_free(prompt->text);
+    bn_free(prompt->ids);
+    *prompt = (struct bn_prompt){0};
 }
 
 const char *bn_request_stuck(const bn_generation *gen)

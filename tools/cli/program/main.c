@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "tools/cli/options.h"
 #include "tools/cli/program/help.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/cli/ranks.h"
 #include "tools/cli/report.h"
 
@@ -34,6 +35,7 @@ static bn_status run(const struct bn_program *program, struct bn_args *args, int
         bn_help_version(stdout, program);
         return BN_OK;
     }
+    if (args->command->sandbox != NULL) BN_TRY(args->command->sandbox->enter(args, err));
     if (args->command->follow != NULL) return bn_cli_run_divided(args, err);
     if (!args->command->divides) BN_TRY(bn_cli_refuse_ranks(args, err));
     return args->command->run(args, err);
@@ -54,6 +56,7 @@ int bn_cli_main(const struct bn_program *program, int argc, char **argv)
             bn_args_help_hint(&args, &err, "", args.meant);
         }
         if (status == BN_ERR_ARG) bn_args_help_hint(&args, &err, NULL, NULL);
+        if (args.command != NULL && args.command->sandbox != NULL) args.command->sandbox->explain(&err);
         exit_code = bn_report_error(&err);
         if (status == BN_ERR_CANCELLED && bn_cli_interrupted() != 0) exit_code = 128 + bn_cli_interrupted();
         if (args.want_usage) bn_help_usage(stderr, program, args.command, bn_report_columns(stderr));

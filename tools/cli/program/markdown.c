@@ -9,23 +9,23 @@
 
 #define TABLE_HEAD "| option | meaning | default | environment |\n|---|---|---|---|\n"
 
+static void put_escaped(FILE *out, const char *text, const char *special)
+{
+    for (; *text != '\0'; text++)
+        fprintf(out, "%s%c", strchr(special, *text) != NULL ? "\\" : "", *text);
+}
+
 /* Text in a table's cell: bars would end it, angle brackets would be tags. */
 static void put_cell(FILE *out, const char *text)
 {
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '|' || *c == '<' || *c == '*' || *c == '_') fputc('\\', out);
-        fputc(*c, out);
-    }
+    put_escaped(out, text, "|<*_");
 }
 
 /* The same within backquotes, where only bars matter. */
 static void put_code(FILE *out, const char *text)
 {
     fputc('`', out);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '|') fputc('\\', out);
-        fputc(*c, out);
-    }
+    put_escaped(out, text, "|");
     fputc('`', out);
 }
 

@@ -109,7 +109,7 @@ static bn_status read_messages(struct bn_chat *chat, struct bn_lines *lines, bn_
 static bn_status converse(struct bn_chat *chat, bn_error *err)
 {
     struct bn_lines *lines = NULL;
-    const char *first = chat->args->prompt;
+    const char *first = chat->args->n_operands > 0 ? chat->args->operands[0] : chat->args->prompt;
     if (chat->on_terminal) greet(chat);
     if (chat->on_terminal) bn_cli_last_words(bn_report_color(stderr) ? "\033[0m\n" : "\n");
     BN_TRY(bn_lines_open(&lines, chat->on_terminal, !chat->o->no_history, err));
@@ -131,24 +131,21 @@ static bn_status prepare(struct bn_chat *chat, bn_error *err)
     BN_TRY(bn_cli_tokenizer(chat->engine.model, &chat->tok, err));
     BN_TRY(bn_run_template(&chat->tmpl, chat->args, chat->tok, err));
     BN_TRY(bn_run_cache_check(chat->args, err));
+    BN_TRY(bn_run_grammar(&chat->grammar, chat->args, err));
     if (o->receipts != NULL) BN_TRY(bn_run_make_folder(o->receipts, err));
     chat->asked.sampling = bn_run_sampling(chat->args);
+    BN_TRY(bn_sampler_check(&chat->asked.sampling, bn_model_hparams(chat->engine.model)->n_vocab, err));
     /* A base model rarely ends by itself, and repeats itself when greedy. The page of bn-serve has the same numbers. */
     bool base = chat->tmpl == BN_TEMPLATE_RAW;
     chat->asked.n_predict = o->n_predict != 0 ? o->n_predict : base ? 128 : UINT32_MAX;
     if (base && !bn_args_given(chat->args, &o->sampling.temperature)) chat->asked.sampling.temperature = 0.7f;
     bn_run_note_sampling(chat->tmpl, &chat->asked.sampling);
-    return bn_turns_set_system(&chat->turns, o->system != NULL ? o->system : "", err);
+    return bn_turns_set_system(&chat->talk, o->system != NULL ? o->system : "", err);
 }
 
 bn_status bn_run_chat(struct bn_args *args, bn_error *err)
 {
-    if (args->n_operands > 0) {
-        char word[80];
-        bn_escape(word, sizeof word, args->operands[0], strlen(args->operands[0]));
-        return bn_hint(bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'", word), err,
-                       "-m MODEL selects a model, -p TEXT is the first message");
-    }
+    if (args->n_operands > 0) BN_TRY(bn_run_check_text(args, NULL, err));
     struct bn_chat *chat = bn_alloc(1, sizeof *chat);
     if (chat == NULL) return bn_nomem(err);
     chat->args = args;
@@ -164,7 +161,9 @@ bn_status bn_run_chat(struct bn_args *args, bn_error *err)
         status = bn_run_cache_save(args, chat->engine.session, bn_session_position(chat->engine.session),
                                    chat->n_loaded, err);
     bn_chat_forget_answer(chat);
-    bn_turns_release(&chat->turns);
+    bn_turns_remove(&chat->talk, 0, chat->talk.n_turns);
+    bn_talk_release(&chat->talk);
+    bn_grammar_close(chat->grammar);
     bn_run_close(&chat->engine);
     bn_free(chat);
     return status;

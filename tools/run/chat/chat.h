@@ -8,46 +8,32 @@
 #define BN_RUN_CHAT_CHAT_H
 
 #include "lab/receipt/receipt.h"
+#include "tools/cli/batch/talk.h"
 #include "tools/run/run.h"
 
-#define BN_CHAT_MAX_MESSAGES 1024u
 #define BN_CHAT_MAX_INPUT (1u << 20) /* bytes of a message */
 
 /* ---- the conversation ---- */
 
-/* An optional system message, then messages of the user and answers in turn. Contents are owned, roles are
- * literals. Zeroed, it is empty. */
-struct bn_turns {
-    bn_message list[BN_CHAT_MAX_MESSAGES];
-    size_t n, n_system; /* n_system: 1 when the first one is the system message */
-};
+/* Its messages: an optional system message, then messages of the user and answers in turn. Their contents are owned. */
 
 /* Appends one; the oldest turn goes when there is no place left. */
-BN_MUST_CHECK bn_status bn_turns_add(struct bn_turns *turns, const char *role, const char *text,
-                                     size_t n_bytes, bn_error *err);
+BN_MUST_CHECK bn_status bn_turns_add(struct bn_talk *talk, const char *role, const char *text, size_t n_bytes,
+                                     bn_error *err);
 /* "" removes the system message. */
-BN_MUST_CHECK bn_status bn_turns_set_system(struct bn_turns *turns, const char *text, bn_error *err);
+BN_MUST_CHECK bn_status bn_turns_set_system(struct bn_talk *talk, const char *text, bn_error *err);
 /* Turns: messages of the user. */
-size_t bn_turns_count(const struct bn_turns *turns);
-/* Removes the last message. */
-void bn_turns_pop(struct bn_turns *turns);
-/* Removes the n oldest messages after the system message. */
-void bn_turns_drop(struct bn_turns *turns, size_t n);
-/* Messages of the oldest turn after the first n_before ones; 0 when only the newest turn would be left. */
-size_t bn_turns_oldest(const struct bn_turns *turns, size_t n_before);
-/* Removes everything but the system message. */
-void bn_turns_clear(struct bn_turns *turns);
-void bn_turns_release(struct bn_turns *turns);
+size_t bn_turns_count(const struct bn_talk *talk);
+/* Removes n messages from the at-th on. */
+void bn_turns_remove(struct bn_talk *talk, size_t at, size_t n);
 
 /* ---- the program ---- */
 
 /* The last answer and what it was asked with, for statistics and receipts. */
 struct bn_last_answer {
     bool known;
-    struct bn_generation gen; /* owned, as are the next two */
-    int32_t *prompt;
-    char *text; /* the prompt, as a receipt binds it */
-    size_t n_text_bytes;
+    struct bn_generation gen; /* owned, as is the next one */
+    struct bn_prompt prompt;
     bn_template tmpl;
     const char *stops[8];
     size_t n_dropped; /* turns that the context had no place for */
@@ -62,10 +48,11 @@ struct bn_chat {
     struct bn_run_engine engine;
     const bn_tokenizer *tok;
     bn_template tmpl;
+    bn_grammar *grammar;        /* of every answer; NULL: none */
     struct bn_generation asked; /* n_predict (UINT32_MAX: no limit) and sampling of the next answers */
     bool on_terminal;           /* somebody types: prompts, a greeting, statistics */
     bool show_stats, ended;
-    struct bn_turns turns;
+    struct bn_talk talk;
     struct bn_last_answer last;
     struct bn_receipt_facts facts;
     size_t n_receipts; /* written by --receipts */

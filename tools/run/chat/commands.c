@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "tools/cli/program/sandbox.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 #include "tools/run/chat/chat.h"
@@ -21,20 +22,21 @@ typedef bn_status command_fn(struct bn_chat *chat, const char *text, bn_error *e
 static bn_status do_clear(struct bn_chat *chat, const char *text, bn_error *err)
 {
     (void)text, (void)err;
-    bn_turns_clear(&chat->turns);
+    size_t n_system = bn_talk_n_system(&chat->talk);
+    bn_turns_remove(&chat->talk, n_system, chat->talk.n_turns - n_system);
     bn_chat_forget_answer(chat);
     return BN_OK;
 }
 
 static bn_status do_system(struct bn_chat *chat, const char *text, bn_error *err)
 {
-    return bn_turns_set_system(&chat->turns, text, err);
+    return bn_turns_set_system(&chat->talk, text, err);
 }
 
 static bn_status do_regen(struct bn_chat *chat, const char *text, bn_error *err)
 {
     (void)text;
-    if (bn_turns_count(&chat->turns) == 0) {
+    if (bn_turns_count(&chat->talk) == 0) {
         bn_report_warning("there is no answer yet");
         return BN_OK;
     }
@@ -48,10 +50,10 @@ static bn_status do_regen(struct bn_chat *chat, const char *text, bn_error *err)
 static bn_status do_undo(struct bn_chat *chat, const char *text, bn_error *err)
 {
     (void)text, (void)err;
-    size_t n = bn_turns_count(&chat->turns);
+    size_t n = bn_turns_count(&chat->talk);
     if (n == 0) bn_report_warning("there is no turn yet");
-    while (n > 0 && bn_turns_count(&chat->turns) == n)
-        bn_turns_pop(&chat->turns);
+    while (n > 0 && bn_turns_count(&chat->talk) == n)
+        bn_turns_remove(&chat->talk, chat->talk.n_turns - 1, 1);
     return BN_OK;
 }
 
@@ -100,7 +102,7 @@ static bn_status file_name(struct bn_buf *path, const char *text, bn_error *err)
 static bn_status do_save(struct bn_chat *chat, const char *text, bn_error *err)
 {
     struct bn_buf path = {.max = 4095};
-    size_t n = bn_turns_count(&chat->turns);
+    size_t n = bn_turns_count(&chat->talk);
     bn_status status = file_name(&path, text, err);
     if (status == BN_OK) status = bn_chat_save(chat, path.data, err);
     if (status == BN_OK) bn_report_note(0, "saved %zu turn%s to %s", n, bn_cli_s(n), path.data);
@@ -115,7 +117,7 @@ static bn_status do_load(struct bn_chat *chat, const char *text, bn_error *err)
     bool any = strncmp(text, ANY, strlen(ANY)) == 0;
     bn_status status = file_name(&path, text + (any ? strlen(ANY) : 0), err);
     if (status == BN_OK) status = bn_chat_load(chat, path.data, any, err);
-    size_t n = bn_turns_count(&chat->turns);
+    size_t n = bn_turns_count(&chat->talk);
     if (status == BN_OK)
         bn_report_note(0, "loaded %zu turn%s from %s; /show chat prints them", n, bn_cli_s(n), path.data);
     bn_buf_release(&path);
@@ -236,6 +238,7 @@ bn_status bn_chat_obey(struct bn_chat *chat, const char *line, bn_error *err)
         return do_regen(chat, text, err); /* an answer that fails ends the conversation */
     else if (c->run(chat, text, &wrong) == BN_OK)
         return BN_OK;
+    bn_sandbox_explain(&wrong);
     return bn_chat_reject(chat, &wrong, err);
 }
 

@@ -20,60 +20,32 @@
 
 /* ---- the prompt ---- */
 
-/* The conversation without its n oldest messages. */
-static size_t view(bn_message *out, const struct bn_turns *turns, size_t n)
-{
-    size_t first = turns->n_system + n;
-    memcpy(out, turns->list, turns->n_system * sizeof *out);
-    memcpy(out + turns->n_system, turns->list + first, (turns->n - first) * sizeof *out);
-    return turns->n - n;
-}
-
-static void note_dropped(size_t n)
-{
-    if (n == 1) bn_report_note(0, "the context is full: dropped the oldest turn");
-    if (n > 1) bn_report_note(0, "the context is full: dropped the %zu oldest turns", n);
-}
-
 /* Room for an answer is a fourth of the context, or what it takes at most. When turns must be dropped, another
  * fourth is freed, so that the next turns only evaluate what is new. */
-static bn_status encode_within(struct bn_chat *chat, bn_message *messages, size_t *n_messages, size_t *n_ids,
-                               bn_error *err)
+static bn_status encode(struct bn_chat *chat, bn_error *err)
 {
     struct bn_last_answer *last = &chat->last;
+    struct bn_prompt *prompt = &last->prompt;
     size_t n_ctx = bn_session_n_ctx(chat->engine.session), n_dropped = 0, oldest;
-    size_t most = n_ctx - bn_min_size(chat->asked.n_predict, n_ctx / 4);
+    size_t most = n_ctx - bn_min_size(chat->asked.n_predict, n_ctx / 4),
+           n_system = bn_talk_n_system(&chat->talk);
+    last->tmpl = chat->tmpl;
     for (;;) {
-        *n_messages = view(messages, &chat->turns, n_dropped);
-        BN_TRY(bn_template_encode(chat->tmpl, chat->tok, messages, *n_messages, &last->prompt, n_ids, err));
-        if (*n_ids <= most || (oldest = bn_turns_oldest(&chat->turns, n_dropped)) == 0) break;
-        bn_free(last->prompt);
-        last->prompt = NULL;
+        BN_TRY(bn_talk_render(prompt, &chat->talk, n_dropped, chat->tmpl, chat->tok, err));
+        if (prompt->n_ids <= most || (oldest = bn_talk_oldest(&chat->talk, n_dropped)) == 0) break;
+        bn_prompt_release(prompt);
         if (n_dropped == 0) most -= n_ctx / 4;
         n_dropped += oldest;
         last->n_dropped++;
     }
-    if (*n_ids > n_ctx)
-        return bn_fail(err, BN_ERR_LIMIT, "message too long: %zu tokens%s, the context holds %zu", *n_ids,
-                       chat->turns.n_system > 0 ? " with the system message" : "", n_ctx);
-    note_dropped(last->n_dropped);
-    bn_turns_drop(&chat->turns, n_dropped);
+    if (prompt->n_ids > n_ctx)
+        return bn_fail(err, BN_ERR_LIMIT, "message too long: %zu tokens%s, the context holds %zu",
+                       prompt->n_ids, n_system > 0 ? " with the system message" : "", n_ctx);
+    if (last->n_dropped == 1) bn_report_note(0, "the context is full: dropped the oldest turn");
+    if (last->n_dropped > 1)
+        bn_report_note(0, "the context is full: dropped the %zu oldest turns", last->n_dropped);
+    bn_turns_remove(&chat->talk, n_system, n_dropped);
     return BN_OK;
-}
-
-/* The tokens of the prompt, and its text for a receipt. */
-static bn_status encode(struct bn_chat *chat, size_t *n_ids, bn_error *err)
-{
-    struct bn_last_answer *last = &chat->last;
-    size_t n = 0;
-    bn_message *messages = bn_alloc(BN_CHAT_MAX_MESSAGES, sizeof *messages);
-    if (messages == NULL) return bn_nomem(err);
-    bn_status status = encode_within(chat, messages, &n, n_ids, err);
-    if (status == BN_OK)
-        status = bn_template_render(chat->tmpl, messages, n, &last->text, &last->n_text_bytes, err);
-    last->tmpl = chat->tmpl;
-    bn_free(messages);
-    return status;
 }
 
 /* ---- the answer ---- */
@@ -109,25 +81,27 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     return !ended && !chat->last.stopped;
 }
 
-static bn_status generate(struct bn_chat *chat, size_t n_ids, bn_error *err)
+static bn_status generate(struct bn_chat *chat, bn_error *err)
 {
     struct bn_last_answer *last = &chat->last;
     struct bn_generation *gen = &last->gen;
+    const struct bn_prompt *prompt = &last->prompt;
     bn_session *session = chat->engine.session;
-    size_t n_stops = 0;
+    size_t n_stops = 0, n_ids = prompt->n_ids;
     for (; n_stops < BN_ARRAY_LEN(last->stops); n_stops++)
         if ((last->stops[n_stops] = bn_template_stop(chat->tmpl, n_stops)) == NULL) break;
     if (!chat->loaded)
-        BN_TRY(bn_run_cache_load(chat->args, session, last->prompt, n_ids, &chat->n_loaded, err));
+        BN_TRY(bn_run_cache_load(chat->args, session, prompt->ids, n_ids, &chat->n_loaded, err));
     chat->loaded = true;
     *gen =
-        (struct bn_generation){.prompt = last->prompt,
+        (struct bn_generation){.prompt = prompt->ids,
                                .n_prompt = n_ids,
-                               .n_cached = n_ids > 0 ? bn_session_keep(session, last->prompt, n_ids - 1) : 0,
+                               .n_cached = n_ids > 0 ? bn_session_keep(session, prompt->ids, n_ids - 1) : 0,
                                .n_predict = bn_run_at_most(chat->asked.n_predict, session),
                                .sampling = chat->asked.sampling,
                                .stops = last->stops,
                                .n_stops = n_stops,
+                               .grammar = chat->grammar,
                                .want_chain = true,
                                .on_token = on_token,
                                .user = chat,
@@ -135,7 +109,7 @@ static bn_status generate(struct bn_chat *chat, size_t n_ids, bn_error *err)
     if (chat->tmpl == BN_TEMPLATE_QWEN35) bn_buf_puts(&chat->answer, "<think>\n");
     chat->n_shown = chat->answer.len;
     chat->engine.answering = false;
-    bn_run_answer_start(&chat->printer, chat->tmpl);
+    bn_run_answer_start(&chat->printer, chat->tmpl, true);
     bn_status status = bn_generate(session, chat->tok, gen, err);
     bn_run_answer_end(&chat->printer);
     last->known = status == BN_OK;
@@ -176,13 +150,14 @@ static bn_status finish(struct bn_chat *chat, bn_error *err)
     if (gen->reason == BN_STOP_CONTEXT)
         bn_report_note(0, "the answer is cut: the context of %u tokens is full",
                        bn_session_n_ctx(chat->engine.session));
+    if (gen->reason == BN_STOP_STUCK) bn_report_note(0, "the answer is cut: %s", bn_request_stuck(gen));
     if (chat->show_stats)
         print_stats(chat);
     else
         bn_report_note(1, "%s", bn_run_rates(rates, gen));
     bn_run_note_drafts(gen, 1);
     BN_TRY(bn_buf_check(&chat->answer, err));
-    BN_TRY(bn_turns_add(&chat->turns, "assistant", bn_buf_text(&chat->answer), chat->n_shown, err));
+    BN_TRY(bn_turns_add(&chat->talk, "assistant", bn_buf_text(&chat->answer), chat->n_shown, err));
     BN_TRY(write_receipt_of_answer(chat, err));
     return chat->args->json ? bn_chat_put_answer(chat, err) : BN_OK;
 }
@@ -192,7 +167,7 @@ static bn_status give_up(struct bn_chat *chat, bn_status why, bn_error *err)
 {
     bn_error wrong = *err;
     *err = (bn_error){0};
-    bn_turns_pop(&chat->turns);
+    bn_turns_remove(&chat->talk, chat->talk.n_turns - 1, 1);
     if (why == BN_ERR_LIMIT) return bn_chat_reject(chat, &wrong, err);
     if (chat->on_terminal) bn_report_note(0, "stopped before the answer began; the message is forgotten");
     return BN_OK;
@@ -201,10 +176,9 @@ static bn_status give_up(struct bn_chat *chat, bn_status why, bn_error *err)
 /* Answers the last message. */
 static bn_status answer(struct bn_chat *chat, bn_error *err)
 {
-    size_t n_ids = 0;
     bn_chat_forget_answer(chat);
-    bn_status status = encode(chat, &n_ids, err);
-    if (status == BN_OK) status = generate(chat, n_ids, err);
+    bn_status status = encode(chat, err);
+    if (status == BN_OK) status = generate(chat, err);
     if (status == BN_OK) {
         status = finish(chat, err);
     } else if (status == BN_ERR_LIMIT || status == BN_ERR_CANCELLED) {
@@ -221,13 +195,13 @@ static bn_status answer(struct bn_chat *chat, bn_error *err)
 
 bn_status bn_chat_say(struct bn_chat *chat, const char *text, bn_error *err)
 {
-    BN_TRY(bn_turns_add(&chat->turns, "user", text, strlen(text), err));
+    BN_TRY(bn_turns_add(&chat->talk, "user", text, strlen(text), err));
     return answer(chat, err);
 }
 
 bn_status bn_chat_again(struct bn_chat *chat, bn_error *err)
 {
-    bn_turns_pop(&chat->turns);
+    bn_turns_remove(&chat->talk, chat->talk.n_turns - 1, 1);
     return answer(chat, err);
 }
 
@@ -235,8 +209,7 @@ void bn_chat_forget_answer(struct bn_chat *chat)
 {
     struct bn_last_answer *last = &chat->last;
     if (last->known) bn_generation_release(&last->gen);
-    bn_free(last->prompt);
-    bn_free(last->text);
+    bn_prompt_release(&last->prompt);
     *last = (struct bn_last_answer){0};
 }
 
@@ -246,8 +219,8 @@ bn_status bn_chat_receipt(struct bn_chat *chat, const char *path, bn_error *err)
 {
     const struct bn_last_answer *last = &chat->last;
     struct bn_receipt_input in = bn_run_receipt(chat->args, &chat->engine, &last->gen, last->tmpl);
-    in.prompt = last->text;
-    in.n_prompt_bytes = last->n_text_bytes;
+    in.prompt = last->prompt.text;
+    in.n_prompt_bytes = last->prompt.n_bytes;
     in.facts = &chat->facts;
     return bn_receipt_write(path, &in, err);
 }

@@ -13,7 +13,7 @@
 #include "tools/cli/text.h"
 #include "tools/run/chat/chat.h"
 
-enum setting { N_PREDICT, TEMPERATURE, TOP_K, TOP_P, MIN_P, REPEAT_PENALTY, SEED, STATS };
+enum setting { N_PREDICT, TEMPERATURE, TOP_K, TOP_P, MIN_P, REPEAT, PRESENCE, FREQUENCY, SEED, STATS };
 
 static const struct {
     const char *name, *alias, *help;
@@ -23,7 +23,9 @@ static const struct {
     [TOP_K] = {"top_k", NULL, "sample from the K most likely tokens; 0: from all"},
     [TOP_P] = {"top_p", NULL, "sample from the top tokens of total probability P"},
     [MIN_P] = {"min_p", NULL, "drop tokens less likely than P times the best one"},
-    [REPEAT_PENALTY] = {"repeat_penalty", NULL, "make the last 64 tokens less likely; 1: off"},
+    [REPEAT] = {"repeat_penalty", NULL, "make the last 64 tokens less likely; 1: off"},
+    [PRESENCE] = {"presence_penalty", NULL, "subtracted from tokens of the answer; 0: off"},
+    [FREQUENCY] = {"frequency_penalty", NULL, "the same, times their number; 0: off"},
     [SEED] = {"seed", NULL, "seed for sampling"},
     [STATS] = {"stats", NULL, "a line of statistics after each answer; on or off"},
 };
@@ -42,6 +44,8 @@ void bn_chat_put_numbers(bn_json *object, const struct bn_generation *asked)
     bn_json_put_f32(object, "top_p", s->top_p);
     bn_json_put_f32(object, "min_p", s->min_p);
     bn_json_put_f32(object, "repeat_penalty", s->repeat_penalty);
+    bn_json_put_f32(object, "presence_penalty", s->presence_penalty);
+    bn_json_put_f32(object, "frequency_penalty", s->frequency_penalty);
     bn_json_put_u64(object, "seed", s->seed);
 }
 
@@ -56,7 +60,7 @@ static void print_settings(const struct bn_chat *chat)
             snprintf(text, sizeof text, "%.16g", value);
         else
             snprintf(text, sizeof text, "%s", i != STATS ? "-1" : chat->show_stats ? "on" : "off");
-        fprintf(stderr, "  %-14s %-8s %s\n", SETTINGS[i].name, text, SETTINGS[i].help);
+        fprintf(stderr, "  %-17s %-8s %s\n", SETTINGS[i].name, text, SETTINGS[i].help);
     }
     bn_json_free(values);
 }
@@ -126,7 +130,7 @@ bn_status bn_chat_set(struct bn_chat *chat, const char *text, bn_error *err)
 
 /* ---- /show ---- */
 
-static void print_message(const char *before, const char *name, const bn_message *m)
+static void print_message(const char *before, const char *name, const struct bn_chat_turn *m)
 {
     fprintf(stderr, "%s%s: ", before, name);
     bn_print_model_text(stderr, m->content, strlen(m->content));
@@ -135,7 +139,7 @@ static void print_message(const char *before, const char *name, const bn_message
 
 void bn_chat_print_context(const struct bn_chat *chat)
 {
-    size_t n_turns = bn_turns_count(&chat->turns);
+    size_t n_turns = bn_turns_count(&chat->talk);
     fprintf(stderr, "%zu turn%s, %u of %u tokens of the context\n", n_turns, bn_cli_s(n_turns),
             bn_session_position(chat->engine.session), bn_session_n_ctx(chat->engine.session));
 }
@@ -146,8 +150,8 @@ bn_status bn_chat_show(struct bn_chat *chat, const char *text, bn_error *err)
     const char *model = bn_cli_model_name(chat->args);
     uint32_t n_threads = bn_session_n_threads(chat->engine.session);
     if (strcmp(text, "chat") == 0) {
-        for (size_t i = 0; i < chat->turns.n; i++)
-            print_message(i > 0 ? "\n" : "", chat->turns.list[i].role, &chat->turns.list[i]);
+        for (size_t i = 0; i < chat->talk.n_turns; i++)
+            print_message(i > 0 ? "\n" : "", chat->talk.turns[i].role, &chat->talk.turns[i]);
         return BN_OK;
     }
     if (text[0] != '\0') return bn_fail(err, BN_ERR_ARG, "the command /show takes chat, or no text");
@@ -155,7 +159,7 @@ bn_status bn_chat_show(struct bn_chat *chat, const char *text, bn_error *err)
             bn_escape(name, sizeof name, model, strlen(model)), bn_template_name(chat->tmpl), n_threads,
             bn_cli_s(n_threads));
     bn_chat_print_context(chat);
-    if (chat->turns.n_system > 0) print_message("", "system message", &chat->turns.list[0]);
+    if (bn_talk_n_system(&chat->talk) > 0) print_message("", "system message", &chat->talk.turns[0]);
     print_settings(chat);
     return BN_OK;
 }

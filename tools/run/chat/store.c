@@ -32,10 +32,10 @@ static bn_json *document(const struct bn_chat *chat)
     bn_json_put_string(doc, "template", bn_template_name(chat->tmpl));
     bn_chat_put_numbers(bn_json_put_object(doc, "settings"), &chat->asked);
     bn_json *messages = bn_json_put_array(doc, "messages");
-    for (size_t i = 0; i < chat->turns.n; i++) {
+    for (size_t i = 0; i < chat->talk.n_turns; i++) {
         bn_json *m = bn_json_add_object(messages);
-        bn_json_put_string(m, "role", chat->turns.list[i].role);
-        bn_json_put_string(m, "content", chat->turns.list[i].content);
+        bn_json_put_string(m, "role", chat->talk.turns[i].role);
+        bn_json_put_string(m, "content", chat->talk.turns[i].content);
     }
     return doc;
 }
@@ -63,30 +63,25 @@ bn_status bn_chat_save(struct bn_chat *chat, const char *path, bn_error *err)
 
 /* ---- reading ---- */
 
-static const char *role_at(const bn_json *messages, size_t i)
-{
-    return bn_json_text_of(bn_json_at(messages, i), "role");
-}
-
-static bn_status read_messages(struct bn_turns *turns, const bn_json *messages, bn_error *err)
+static bn_status read_messages(struct bn_talk *talk, const bn_json *messages, bn_error *err)
 {
     size_t n = bn_json_size(messages);
     const char *content;
-    if (bn_json_kind(messages) != BN_JSON_ARRAY || n >= BN_CHAT_MAX_MESSAGES)
+    if (bn_json_kind(messages) != BN_JSON_ARRAY || n >= BN_TALK_MAX_TURNS)
         return bn_fail(err, BN_ERR_FORMAT, "messages is not a list of at most %u messages",
-                       BN_CHAT_MAX_MESSAGES - 1);
-    size_t first = n > 0 && strcmp(role_at(messages, 0), "system") == 0;
-    if ((n - first) % 2 != 0) return bn_fail(err, BN_ERR_FORMAT, "the last message is not an answer");
+                       BN_TALK_MAX_TURNS - 1);
     const bn_json *m = bn_json_first(messages);
+    size_t first = n > 0 && bn_json_text_is(m, "role", "system");
+    if ((n - first) % 2 != 0) return bn_fail(err, BN_ERR_FORMAT, "the last message is not an answer");
     for (size_t i = 0; i < n; i++, m = bn_json_next(m)) {
         const char *role = i < first ? "system" : (i - first) % 2 == 0 ? "user" : "assistant";
         if (!bn_json_text_is(m, "role", role) || !bn_json_string(bn_json_get(m, "content"), &content))
             return bn_fail(err, BN_ERR_FORMAT, "message %zu is not one of the role %s with a content", i + 1,
                            role);
         if (i < first)
-            BN_TRY(bn_turns_set_system(turns, content, err));
+            BN_TRY(bn_turns_set_system(talk, content, err));
         else
-            BN_TRY(bn_turns_add(turns, role, content, strlen(content), err));
+            BN_TRY(bn_turns_add(talk, role, content, strlen(content), err));
     }
     return BN_OK;
 }
@@ -127,20 +122,19 @@ static bn_status check_document(const struct bn_chat *chat, const bn_json *doc, 
     return BN_ERR_MISMATCH;
 }
 
-static bn_status take(struct bn_chat *chat, struct bn_turns *turns, const bn_json *doc, bool any,
-                      bn_error *err)
+static bn_status take(struct bn_chat *chat, struct bn_talk *talk, const bn_json *doc, bool any, bn_error *err)
 {
     bool same = false;
     bn_template tmpl = chat->tmpl;
     struct bn_generation asked = chat->asked;
     BN_TRY(check_document(chat, doc, any, &same, err));
-    BN_TRY(read_messages(turns, bn_json_get(doc, "messages"), err));
+    BN_TRY(read_messages(talk, bn_json_get(doc, "messages"), err));
     BN_TRY(read_settings(&asked, bn_json_get(doc, "settings"), err));
     if (same && (!bn_template_from_name(bn_json_text_of(doc, "template"), &tmpl) || tmpl == BN_TEMPLATE_AUTO))
         return bn_fail(err, BN_ERR_FORMAT, "its template is unknown");
-    struct bn_turns before = chat->turns;
-    chat->turns = *turns;
-    *turns = before;
+    struct bn_talk before = chat->talk;
+    chat->talk = *talk;
+    *talk = before;
     chat->tmpl = tmpl;
     chat->asked = asked;
     bn_chat_forget_answer(chat);
@@ -150,93 +144,57 @@ static bn_status take(struct bn_chat *chat, struct bn_turns *turns, const bn_jso
 bn_status bn_chat_load(struct bn_chat *chat, const char *path, bool any, bn_error *err)
 {
     bn_json *doc = NULL;
+    struct bn_talk talk = {0};
     BN_TRY(bn_json_read_file(&doc, path, err));
-    struct bn_turns *turns = bn_alloc(1, sizeof *turns);
-    bn_status status = turns != NULL ? take(chat, turns, doc, any, err) : bn_nomem(err);
+    bn_status status = take(chat, &talk, doc, any, err);
     if (status != BN_OK) bn_error_name(err, path);
-    if (turns != NULL) bn_turns_release(turns);
-    bn_free(turns);
+    bn_turns_remove(&talk, 0, talk.n_turns);
+    bn_talk_release(&talk);
     bn_json_free(doc);
     return status;
 }
 
 /* ---- the conversation: an optional system message, then turns, each of a message of the user and its answer ---- */
 
-static void take_out(struct bn_turns *turns, size_t at, size_t n)
+void bn_turns_remove(struct bn_talk *talk, size_t at, size_t n)
 {
     for (size_t i = at; i < at + n; i++)
-        bn_free((void *)(uintptr_t)turns->list[i].content);
-    turns->n -= n;
-    memmove(turns->list + at, turns->list + at + n, (turns->n - at) * sizeof *turns->list);
+        bn_free((void *)(uintptr_t)talk->turns[i].content);
+    talk->n_turns -= n;
+    if (n > 0) memmove(talk->turns + at, talk->turns + at + n, (talk->n_turns - at) * sizeof *talk->turns);
 }
 
-static bool is_user(const struct bn_turns *turns, size_t i)
-{
-    return strcmp(turns->list[i].role, "user") == 0;
-}
-
-void bn_turns_drop(struct bn_turns *turns, size_t n)
-{
-    take_out(turns, turns->n_system, n);
-}
-
-size_t bn_turns_oldest(const struct bn_turns *turns, size_t n_before)
-{
-    size_t first = turns->n_system + n_before, n = 1;
-    while (first + n < turns->n && !is_user(turns, first + n))
-        n++;
-    return first + n < turns->n ? n : 0;
-}
-
-static bn_status insert(struct bn_turns *turns, size_t at, const char *role, const char *text, size_t n_bytes,
-                        bn_error *err)
-{
-    char *copy = bn_strndup(text, n_bytes);
-    if (copy == NULL) return bn_nomem(err);
-    memmove(turns->list + at + 1, turns->list + at, (turns->n - at) * sizeof *turns->list);
-    turns->list[at] = (bn_message){role, copy};
-    turns->n++;
-    return BN_OK;
-}
-
-bn_status bn_turns_add(struct bn_turns *turns, const char *role, const char *text, size_t n_bytes,
+bn_status bn_turns_add(struct bn_talk *talk, const char *role, const char *text, size_t n_bytes,
                        bn_error *err)
 {
+    struct bn_chat_turn *turn;
     /* One place is left for a system message. */
-    if (turns->n + 1 >= BN_CHAT_MAX_MESSAGES) bn_turns_drop(turns, bn_turns_oldest(turns, 0));
-    return insert(turns, turns->n, role, text, n_bytes, err);
+    if (talk->n_turns + (strcmp(role, "system") != 0) >= BN_TALK_MAX_TURNS)
+        bn_turns_remove(talk, bn_talk_n_system(talk), bn_talk_oldest(talk, 0));
+    char *copy = bn_strndup(text, n_bytes);
+    bn_status status = copy != NULL ? bn_talk_add(talk, role, &turn, err) : bn_nomem(err);
+    if (status == BN_OK)
+        turn->content = copy;
+    else
+        bn_free(copy);
+    return status;
 }
 
-bn_status bn_turns_set_system(struct bn_turns *turns, const char *text, bn_error *err)
+bn_status bn_turns_set_system(struct bn_talk *talk, const char *text, bn_error *err)
 {
-    take_out(turns, 0, turns->n_system);
-    turns->n_system = 0;
+    bn_turns_remove(talk, 0, bn_talk_n_system(talk));
     if (text[0] == '\0') return BN_OK;
-    BN_TRY(insert(turns, 0, "system", text, strlen(text), err));
-    turns->n_system = 1;
+    BN_TRY(bn_turns_add(talk, "system", text, strlen(text), err));
+    struct bn_chat_turn last = talk->turns[talk->n_turns - 1];
+    memmove(talk->turns + 1, talk->turns, (talk->n_turns - 1) * sizeof last);
+    talk->turns[0] = last;
     return BN_OK;
 }
 
-size_t bn_turns_count(const struct bn_turns *turns)
+size_t bn_turns_count(const struct bn_talk *talk)
 {
     size_t n = 0;
-    for (size_t i = turns->n_system; i < turns->n; i++)
-        n += is_user(turns, i);
+    for (size_t i = 0; i < talk->n_turns; i++)
+        n += strcmp(talk->turns[i].role, "user") == 0;
     return n;
-}
-
-void bn_turns_pop(struct bn_turns *turns)
-{
-    take_out(turns, turns->n - 1, 1);
-}
-
-void bn_turns_clear(struct bn_turns *turns)
-{
-    bn_turns_drop(turns, turns->n - turns->n_system);
-}
-
-void bn_turns_release(struct bn_turns *turns)
-{
-    take_out(turns, 0, turns->n);
-    turns->n_system = 0;
 }

@@ -21,8 +21,8 @@ bn_status bn_chat_put_answer(struct bn_chat *chat, bn_error *err)
 {
     const struct bn_generation *gen = &chat->last.gen;
     bn_json *line = bn_json_new_object();
-    bn_json_put_u64(line, "turn", bn_turns_count(&chat->turns));
-    bn_json_put_string(line, "text", chat->turns.list[chat->turns.n - 1].content);
+    bn_json_put_u64(line, "turn", bn_turns_count(&chat->talk));
+    bn_json_put_string(line, "text", chat->talk.turns[chat->talk.n_turns - 1].content);
     bn_run_put_answer(line, gen);
     bn_json_put_u64(line, "seed", gen->sampling.seed);
     if (chat->last.n_dropped > 0) bn_json_put_u64(line, "dropped_turns", chat->last.n_dropped);
@@ -38,13 +38,6 @@ bn_status bn_chat_put_error(struct bn_chat *chat, const bn_error *what, bn_error
     bn_json_put_string(e, "message", what->msg);
     if (what->where[0] != '\0') bn_json_put_string(e, "where", what->where);
     if (what->hint[0] != '\0') bn_json_put_string(e, "hint", what->hint);
-    return put_line(chat, line, err);
-}
-
-static bn_status put_command(struct bn_chat *chat, const char *command, bn_error *err)
-{
-    bn_json *line = bn_json_new_object();
-    bn_json_put_string(line, "command", command);
     return put_line(chat, line, err);
 }
 
@@ -103,6 +96,8 @@ bn_status bn_chat_take_json(struct bn_chat *chat, const char *line, bn_error *er
     } else {
         status = bn_chat_say(chat, line[0] == '/' ? line + 1 : line, err);
     }
-    if (status == BN_OK && !chat->replied && bn_cli_interrupted() == 0) status = put_command(chat, line, err);
-    return status;
+    if (status != BN_OK || chat->replied || bn_cli_interrupted() != 0) return status;
+    bn_json *obeyed = bn_json_new_object();
+    bn_json_put_string(obeyed, "command", line);
+    return put_line(chat, obeyed, err);
 }

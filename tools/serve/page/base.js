@@ -178,6 +178,9 @@ async function copyText(text, control) {
   setTimeout(() => { control.textContent = before; }, 1500);
 }
 
+const copyButton = (name, textOf, attributes) =>
+  button(name, event => copyText(textOf(), event.currentTarget), Object.assign({class: "link"}, attributes));
+
 function saveFile(name, text) {
   const link = el("a", {download: name, href: URL.createObjectURL(new Blob([text], {type: "application/json"}))});
   link.click();

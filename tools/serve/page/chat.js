@@ -2,11 +2,12 @@
 // another conversation is opened.
 
 const STORE = "bn.chat.";
-const DEFAULTS = {system: "", temperature: "0.7", top_p: "0.95", top_k: "40", min_p: "0", seed: "", max_tokens: ""};
+const DEFAULTS = {system: "", tools: "", model: "", temperature: "0.7", top_p: "0.95", top_k: "40", min_p: "0", seed: "", max_tokens: ""};
 const NUMBERS = ["temperature", "top_p", "top_k", "min_p", "seed", "max_tokens"];
 const CONTINUATION_TOKENS = 128; // of a base model, which rarely ends by itself
 
 let model = {name: "", chat: true, known: false};
+let models = []; // of the server
 let settings = Object.assign({}, DEFAULTS);
 let conversation = null;
 let running = null; // {conversation, answer, controller}
@@ -56,7 +57,7 @@ function titleOf(text) {
 function showList() {
   const list = find("#conversations");
   list.replaceChildren(...storedConversations().map(c => {
-    const open = button(c.title || "Untitled", () => { openConversation(c.id); showSide(false); }, {"aria-current": c.id === conversation.id});
+    const open = button(c.title || "Untitled", () => { openConversation(c.id); showSide(false); closeShared(); }, {"aria-current": c.id === conversation.id});
     const remove = button("\u2715", () => removeConversation(c), {class: "icon remove", "aria-label": "Delete \u201c" + c.title + "\u201d", title: "Delete"});
     return el("li", {}, open, remove);
   }));
@@ -86,7 +87,13 @@ function removeConversation(c) {
   notify("Deleted.", "Undo", () => { keep(STORE + c.id, c); showList(); });
 }
 
+// What is below the receipt of a link comes back.
+function closeShared() {
+  if (location.hash.startsWith("#receipt=")) location.hash = "";
+}
+
 function startNew() {
+  closeShared();
   conversation = newConversation();
   showConversation();
   showSide(false);
@@ -113,6 +120,9 @@ function toEnd() { const s = find("#scroll"); s.scrollTop = s.scrollHeight; }
 
 function showConversation() {
   const log = find("#log");
+  // A conversation that is opened is not read aloud.
+  log.setAttribute("aria-live", "off");
+  setTimeout(() => log.removeAttribute("aria-live"), 500);
   log.replaceChildren(...conversation.messages.map(messageElement));
   log.setAttribute("aria-busy", String(running !== null && running.conversation === conversation));
   find("#empty").hidden = conversation.messages.length > 0;
@@ -126,23 +136,27 @@ function showConversation() {
 
 // The place from which on the model reads the conversation.
 function showDropped() {
-  const old = find("#dropped"), first = conversation.messages[conversation.from || 0];
-  if (old) old.remove();
+  const first = conversation.messages[conversation.from || 0];
+  find("#dropped")?.remove();
   if (conversation.from && shown.has(first))
-    shown.get(first).article.before(el("p", {id: "dropped", class: "soft"}, "The context is full: the model no longer reads the messages above."));
+    shown.get(first).article.before(el("p", {id: "dropped", class: "soft"},
+      "The " + count(conversation.from, "oldest message") + " were left out to fit the context."));
 }
 
 function showAbout() {
-  const kind = model.chat ? "Template " + model.template : "Base model", system = model.chat && conversation.system.trim() !== "";
-  if (model.known) find("#about").textContent = kind + " \u00b7 context of " + count(model.context, "token") + (system ? " \u00b7 system prompt" : "");
+  const parts = [!model.chat ? "Base model" : model.template ? "Template " + model.template : "Opened by its first message"], {tools} = toolsOf(settings.tools);
+  if (model.context) parts.push("context of " + count(model.context, "token"));
+  if (model.chat && conversation.system.trim() !== "") parts.push("system prompt");
+  if (model.chat && tools.length > 0) parts.push(count(tools.length, "tool"));
+  if (model.known) find("#about").textContent = parts.join(" \u00b7 ");
 }
 
 function messageElement(message) {
   const mine = message.role === "user";
   const parts = {text: el("div", {class: "text"}), figures: el("span", {class: "figures"}), actions: el("span", {class: "actions"}),
-    panel: el("section", {class: "receipt", "aria-label": "Receipt", hidden: true})};
-  parts.article = el("article", {class: "message " + (mine ? "mine" : "answer")},
-    el("h3", {class: "hidden"}, mine ? "You" : model.name || "Answer"), parts.text,
+    panel: el("section", {class: "receipt", "aria-label": "Receipt", "aria-live": "off", hidden: true})};
+  parts.article = el("article", {class: "message " + (mine ? "mine" : "answer"), "aria-live": mine ? "off" : undefined},
+    el("h3", {class: "hidden"}, mine ? "You" : message.model || "Answer"), parts.text,
     el("div", {class: "meta"}, parts.figures, parts.actions), parts.panel);
   shown.set(message, parts);
   if (mine) showPrompt(message, parts);
@@ -151,43 +165,24 @@ function messageElement(message) {
 }
 
 function showPrompt(message, parts) {
-  const copy = button("Copy", () => copyText(message.content, copy), {class: "link"});
   parts.text.replaceChildren(message.content);
-  parts.actions.replaceChildren(button("Edit", () => editMessage(message), {class: "link edit"}), copy);
-}
-
-// Thoughts are folded; an answer without any text yet shows that it is being made.
-function showText(answer, parts, live) {
-  const split = splitThoughts(answer.content);
-  let thoughts = parts.text.querySelector(":scope > details"), body = parts.text.querySelector(":scope > .body");
-  if (!body) parts.text.replaceChildren(body = el("div", {class: "body"}));
-  if (split.thoughts && !thoughts) parts.text.prepend(thoughts = el("details", {class: "thoughts"}, el("summary"), el("div")));
-  if (thoughts) {
-    thoughts.firstElementChild.textContent = split.thinking && live ? "Thinking\u2026" : "Thoughts";
-    thoughts.lastElementChild.textContent = split.thoughts;
-  }
-  parts.article.classList.toggle("waiting", live && split.answer === "");
-  if (answer.plain) body.textContent = answer.content;
-  else putMarkdown(body, split.answer);
-  body.classList.toggle("plain", Boolean(answer.plain));
+  parts.actions.replaceChildren(button("Edit", () => editMessage(message), {class: "link edit"}), copyButton("Copy", () => message.content));
 }
 
 function showAnswer(answer) {
   const parts = shown.get(answer), live = running !== null && running.answer === answer;
   if (!parts) return;
   showText(answer, parts, live);
-  parts.figures.textContent = figuresOf(answer);
-  const old = parts.article.querySelector(".error");
-  if (old) old.remove();
-  if (answer.error) {
-    parts.text.after(el("div", {class: "error", role: "alert"}, el("p", {}, answer.error.message), answer.error.hint ? el("p", {class: "soft"}, answer.error.hint) : null));
-  }
+  parts.figures.textContent = figuresOf(answer, models.length > 1);
+  for (const old of parts.article.querySelectorAll(".error, .results")) old.remove();
+  if (answer.error) parts.text.after(errorElement(answer.error));
+  const calls = answer.calls || [], asks = calls.length > 0 && !live && conversation.messages.at(-1) === answer;
+  if (asks && answer.finish && !answer.error && calls.every(isComplete)) parts.text.after(resultForm(calls, results => giveResults(answer, results)));
   parts.actions.replaceChildren(...(live ? [] : actionsOf(answer, parts)));
 }
 
 function actionsOf(answer, parts) {
-  const copy = button("Copy", () => copyText(splitThoughts(answer.content).answer, copy), {class: "link"}), actions = [];
-  if (answer.content !== "") actions.push(copy);
+  const actions = answer.content === "" ? [] : [copyButton("Copy", () => splitThoughts(answer).answer)];
   if (!answer.error || answer.error.code !== "context_length_exceeded")
     actions.push(button(answer.error ? "Try again" : "Regenerate", () => regenerate(answer), {class: "link"}));
   if (answer.plain && answer.content !== "" && answer.finish !== "context") actions.push(button("Continue", () => continueText(answer), {class: "link"}));
@@ -196,16 +191,17 @@ function actionsOf(answer, parts) {
       parts.panel.hidden = !parts.panel.hidden;
       toggle.setAttribute("aria-expanded", String(!parts.panel.hidden));
       if (!parts.panel.hidden) verify(parts.panel, answer);
-    }, {class: "link", "aria-expanded": "false"});
-    actions.push(toggle);
+    }, {class: "link", "aria-expanded": String(!parts.panel.hidden)});
+    actions.push(toggle, linkButton(answer.receipt));
   }
   return actions;
 }
 
 // ---- answers ----
 
-// The messages that are sent: from a turn on that the context has room for.
-const sentOf = (c, upTo) => c.messages.slice(c.from || 0, upTo).filter(m => m.role === "user" || (m.content !== "" && !m.error));
+// The messages that are sent: from a turn on that the context has room for. An answer with neither text nor results is not.
+const sentOf = (c, upTo) => c.messages.slice(c.from || 0, upTo).filter(m => m.role === "user" || !m.error)
+  .flatMap(sentForm).filter(m => m.role !== "assistant" || m.content !== "" || m.tool_calls);
 
 // Leaves out one more turn; false: only the newest is left.
 function dropTurn(c, upTo) {
@@ -214,28 +210,21 @@ function dropTurn(c, upTo) {
   return next > 0;
 }
 
-// As bn run chat: room for an answer is a fourth of the context, and when turns are dropped for it, another fourth is freed. The
-// number of tokens is estimated by what the last answer had; a request that is too long nevertheless drops another turn.
+// The server drops as few turns as it can. The request after that drops some more, so that the next ones only add to it.
 function makeRoom(c, upTo) {
-  const most = model.context - Math.min(Number(settings.max_tokens) || Infinity, model.context / 4);
-  const tokens = () => (c.tokensPerChar || 0) * charsOf(c, upTo);
-  if (tokens() > most) while (tokens() > most - model.context / 4 && dropTurn(c, upTo));
+  const size = () => sentOf(c, upTo).reduce((sum, m) => sum + m.content.length, 0), most = size() * 3 / 4;
+  if (c.full) while (size() > most && dropTurn(c, upTo));
+  c.full = false;
 }
-
-const charsOf = (c, upTo) => sentOf(c, upTo).reduce((sum, m) => sum + m.content.length, c.system.length);
 
 async function ask(c, answer, signal, progress) {
   const at = c.messages.indexOf(answer);
   if (!model.chat) return stream("/v1/completions", bodyOf(c, at), answer, signal, progress);
   makeRoom(c, at);
-  for (let again = true; again;) {
-    if (conversation === c) showDropped();
-    again = await stream("/v1/chat/completions", bodyOf(c, at), answer, signal, progress).catch(e => {
-      if (e.code !== "context_length_exceeded" || !dropTurn(c, at)) throw e;
-      return true;
-    });
-  }
-  c.tokensPerChar = (answer.promptTokens + answer.tokens) / charsOf(c, at + 1);
+  if (conversation === c) showDropped();
+  await stream("/v1/chat/completions", bodyOf(c, at), answer, signal, progress);
+  for (let n = answer.dropped || 0; n > 0 && dropTurn(c, at); n--) c.full = true;
+  if (conversation === c) showDropped();
 }
 
 function bodyOf(c, upTo) {
@@ -250,17 +239,21 @@ function bodyOf(c, upTo) {
     if (body.max_tokens === undefined) body.max_tokens = CONTINUATION_TOKENS;
     return body;
   }
-  body.messages = sentOf(c, upTo).map(m => ({role: m.role, content: m.content}));
+  const {tools} = toolsOf(settings.tools);
+  body.messages = sentOf(c, upTo);
+  body.truncation = "auto";
+  if (tools.length > 0) body.tools = tools;
   if (c.system.trim() !== "") body.messages.unshift({role: "system", content: c.system});
   return body;
 }
 
 // Answers the last message of the conversation on the page; again: the seed, where that of the settings gave an answer already.
 async function answerLast(again) {
-  const c = conversation, answer = {role: "assistant", content: "", plain: !model.chat, asked: settings.seed.trim(), again};
+  const c = conversation, answer = {role: "assistant", content: "", plain: !model.chat, asked: settings.seed.trim(), again, model: model.name};
   const controller = new AbortController();
   c.messages.push(answer);
   running = {conversation: c, answer, controller};
+  for (const m of c.messages) if (m.calls) showAnswer(m);
   find("#log").append(messageElement(answer));
   find("#empty").hidden = true;
   find("#log").setAttribute("aria-busy", "true");
@@ -268,13 +261,16 @@ async function answerLast(again) {
   toEnd();
   await receive(c, answer, controller.signal);
   saveConversation(c);
+  if (model.chat && !model.template && !answer.error) await showModel(); // the answer has opened it
+  const follow = atEnd();
   running = null;
   find("#log").setAttribute("aria-busy", "false");
   showAnswer(answer);
   showList();
   showRunning();
-  if (conversation === c && atEnd()) toEnd();
-  find("#said").textContent = answer.error ? "" : answer.stopped ? "The answer was stopped." : "The answer is complete.";
+  if (conversation === c && follow) toEnd();
+  find("#said").textContent = answer.error ? "" : answer.stopped ? "The answer was stopped." :
+    answer.calls ? "The model asks for " + count(answer.calls.length, "result") + "." : "The answer is complete.";
 }
 
 // Draws at most once a frame, and saves at most once a second.
@@ -288,7 +284,7 @@ async function receive(c, answer, signal) {
       drawing = false;
       if (running && running.answer === answer && shown.has(answer)) {
         showText(answer, shown.get(answer), true);
-        shown.get(answer).figures.textContent = figuresOf(answer);
+        shown.get(answer).figures.textContent = figuresOf(answer, models.length > 1);
       }
       if (conversation === c && follow) toEnd();
       if (Date.now() - saved > 1000) { saved = Date.now(); saveConversation(c); }
@@ -320,6 +316,14 @@ function send(text) {
   find("#log").append(messageElement(message));
   answerLast();
   return true;
+}
+
+// The results of the calls of the last answer, which the next one reads.
+function giveResults(answer, results) {
+  if (running) { notify("An answer is being generated. Stop it first, or wait."); return; }
+  results.forEach((result, i) => { answer.calls[i].result = result; });
+  answerLast();
+  focusPrompt();
 }
 
 function stop() {
@@ -376,8 +380,8 @@ function editMessage(message) {
   input.value = message.content;
   input.addEventListener("keydown", event => {
     if (event.key === "Escape") { event.stopPropagation(); close(); find("#prompt").focus(); }
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); accept(); }
   });
+  onEnter(input, accept);
   input.addEventListener("input", () => fit(input));
   parts.article.classList.add("editing");
   parts.text.replaceChildren(input);
@@ -391,22 +395,44 @@ function editMessage(message) {
 function fillSettings() {
   for (const name of NUMBERS) find("#" + name).value = settings[name];
   find("#system").value = conversation.system;
-  find("#system-field").hidden = !model.chat;
+  find("#tools").value = settings.tools;
+  find("#system-field").hidden = find("#tools-field").hidden = !model.chat;
+  find("#model-field").hidden = models.length < 2;
+  find("#model-choice").replaceChildren(...models.map(m => el("option", {selected: m.id === model.name}, m.id)));
+  showTools();
   find("#max-help").textContent = model.chat ? "empty: until the answer ends" : "empty: " + CONTINUATION_TOKENS;
+}
+
+// Wrong tools are not sent.
+function showTools() {
+  const {tools, error} = toolsOf(settings.tools);
+  find("#tools").setAttribute("aria-invalid", String(error !== ""));
+  find("#tools-said").textContent = error || (tools.length > 0 ? "Sent with each message: " + tools.map(tool => tool.function.name).join(", ") + "." :
+    "A list of functions in the form of OpenAI\u2019s API. You give the results of their calls.");
 }
 
 function takeSettings() {
   for (const name of NUMBERS) if (find("#" + name).validity.valid) settings[name] = find("#" + name).value;
   settings.system = conversation.system = find("#system").value;
+  settings.tools = find("#tools").value;
+  if (models.length > 1) settings.model = find("#model-choice").value;
   keep("bn.settings", settings);
   saveConversation(conversation);
-  showAbout();
+  showTools();
+  if (model.known) useModel();
 }
 
 // ---- the model ----
 
 async function readModel() {
-  const found = (await requestJson("/v1/models")).data[0];
+  models = (await requestJson("/v1/models")).data;
+  useModel();
+  for (const m of conversation.messages) if (m.role === "assistant") showAnswer(m);
+}
+
+// That of the settings, or the first.
+function useModel() {
+  const found = models.find(m => m.id === settings.model) || models[0];
   model = {name: found.id, chat: !found.base, template: found.template, context: found.max_model_len, known: true};
   find("#model").textContent = found.id;
   showAbout();
@@ -435,6 +461,15 @@ function fit(input) {
   if (!CSS.supports("field-sizing", "content")) input.rows = Math.min(10, Math.max(1, input.value.split("\n").length));
 }
 
+// On a phone Enter starts a new line.
+function onEnter(input, act) {
+  input.addEventListener("keydown", event => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches) return;
+    event.preventDefault();
+    act();
+  });
+}
+
 function onKey(event) {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
     if (document.body.classList.contains("side-open")) showSide(false);
@@ -443,15 +478,10 @@ function onKey(event) {
 }
 
 function onPromptKey(event) {
-  const input = event.target, touch = matchMedia("(pointer: coarse)").matches;
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !touch) {
-    event.preventDefault();
-    find("#composer").requestSubmit();
-  }
-  if (event.key === "ArrowUp" && input.value === "" && !running) {
-    const last = conversation.messages.filter(m => m.role === "user").pop();
-    if (last) { event.preventDefault(); editMessage(last); }
-  }
+  const last = conversation.messages.findLast(m => m.role === "user");
+  if (event.key !== "ArrowUp" || event.target.value !== "" || running || !last) return;
+  event.preventDefault();
+  editMessage(last);
 }
 
 function submit(event) {
@@ -471,6 +501,7 @@ document.addEventListener("DOMContentLoaded", () => {
   else showConversation();
   find("#composer").addEventListener("submit", submit);
   find("#prompt").addEventListener("keydown", onPromptKey);
+  onEnter(find("#prompt"), () => find("#composer").requestSubmit());
   find("#prompt").addEventListener("input", event => fit(event.target));
   find("#stop").addEventListener("click", stop);
   find("#new").addEventListener("click", startNew);
@@ -481,16 +512,22 @@ document.addEventListener("DOMContentLoaded", () => {
   find("#open-settings").addEventListener("click", () => { fillSettings(); dialog.showModal(); });
   find("#settings-form").addEventListener("input", takeSettings);
   find("#reset").addEventListener("click", () => {
-    settings = Object.assign({}, DEFAULTS);
+    settings = Object.assign({}, DEFAULTS, {model: settings.model});
     conversation.system = "";
     fillSettings();
     takeSettings();
   });
+  dialog.addEventListener("close", () => { if (find("#tools").getAttribute("aria-invalid") === "true") notify("The tools are not sent. " + find("#tools-said").textContent); });
   dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
-  scroll.addEventListener("scroll", () => { find("#latest").hidden = atEnd(); });
+  scroll.addEventListener("scroll", () => {
+    if (atEnd() && document.activeElement === find("#latest")) focusPrompt();
+    find("#latest").hidden = atEnd();
+  });
   find("#latest").addEventListener("click", toEnd);
   addEventListener("keydown", onKey);
   addEventListener("storage", showList);
+  addEventListener("hashchange", showShared);
   showModel();
   focusPrompt();
+  showShared();
 });

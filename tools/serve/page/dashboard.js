@@ -34,7 +34,7 @@ function showTiles(s) {
   find("#tiles").replaceChildren(
     tile("Generation", rate(generatedRate(i)) + " tok/s", count(c.generated_tokens, "token") + " since the start"),
     tile("Prompts", rate(promptRate(i)) + " tok/s", count(c.prompt_tokens, "token") + " since the start"),
-    tile("Running", s.queue.running + " of " + s.model.sequences, s.queue.waiting + " waiting, at most " + s.model.max_queue),
+    tile("Running", s.queue.running + " of " + places(s), s.queue.waiting + " waiting, at most " + s.model.max_queue),
     tile("Time to first token", l.first_token.n ? seconds(l.first_token.p50) : "\u2013", tail(l.first_token)),
     tile("Between tokens", l.next_token.n ? seconds(l.next_token.p50) : "\u2013", tail(l.next_token)),
     tile("Cache hits", Number.isFinite(cached) ? digits(Math.round(cached * 10) / 10) + " %" : "\u2013", "of the prompts' tokens"),
@@ -80,21 +80,33 @@ function showPlots() {
 const cell = (text, attributes) => el("td", attributes, text);
 const clientName = n => n === 0 ? "other" : String(n);
 
+// Answers at a time, of all models that are open.
+const places = s => s.models.reduce((sum, m) => sum + m.sequences, 0);
+const modelCell = m => m && cell(m, {class: "left"});
+
+function showModels(s) {
+  const several = s.models.length > 1;
+  find("#models").hidden = !several;
+  for (const heading of document.querySelectorAll(".several")) heading.hidden = !several;
+  find("#models tbody").replaceChildren(...s.models.map(m => el("tr", {}, el("th", {scope: "row", class: "left"}, m.id), cell(m.state, {class: "left"}),
+    cell(String(m.users)), cell(String(m.waiting)), cell(bytes(m.file_bytes)), cell(bytes(m.context_bytes)), cell(seconds(m.idle_s ?? NaN)))));
+}
+
 function showSequences(s) {
-  const rows = s.sequences.slice().sort((a, b) => a.sequence - b.sequence), n_ctx = s.model.n_ctx;
-  find("#sequences tbody").replaceChildren(...rows.map(q => el("tr", {}, el("th", {scope: "row"}, String(q.sequence + 1)),
+  const rows = s.sequences.slice().sort((a, b) => a.sequence - b.sequence);
+  find("#sequences tbody").replaceChildren(...rows.map(q => el("tr", {}, el("th", {scope: "row"}, String(q.sequence + 1)), modelCell(q.model),
     cell(q.state === "prompt" ? "reading the prompt" : "answering", {class: "left " + q.state}), cell(clientName(q.client)),
-    el("td", {class: "left"}, el("progress", {max: n_ctx, value: q.position, "aria-label": "Context used"}), " " + q.position.toLocaleString("en") + " of " + n_ctx.toLocaleString("en")),
+    el("td", {class: "left"}, el("progress", {max: q.n_ctx || s.model.n_ctx, value: q.position, "aria-label": "Context used"}), " " + q.position.toLocaleString("en") + " of " + (q.n_ctx || s.model.n_ctx).toLocaleString("en")),
     cell(q.prompt_tokens.toLocaleString("en")), cell(q.generated_tokens.toLocaleString("en")), cell(seconds(q.age_s)))));
   find("#sequences").hidden = rows.length === 0;
-  const free = s.model.sequences - rows.length;
-  find("#free").textContent = rows.length === 0 ? "All " + count(s.model.sequences, "sequence") + " are free." : free > 0 ? count(free, "sequence") + (free === 1 ? " is free." : " are free.") : "";
+  const free = places(s) - rows.length;
+  find("#free").textContent = rows.length === 0 ? "All " + count(places(s), "sequence") + " are free." : free > 0 ? count(free, "sequence") + (free === 1 ? " is free." : " are free.") : "";
 }
 
 const ENDS = {length: "token limit", end: "end of answer", stop: "stop text", stop_id: "stop token", context: "context full", grammar: "form complete", stuck: "no token fits", embedded: "embedded"};
 
 function showRequests(s) {
-  find("#requests tbody").replaceChildren(...s.requests.map(r => el("tr", {}, el("th", {scope: "row"}, new Date(r.ended * 1000).toLocaleTimeString("en-GB")),
+  find("#requests tbody").replaceChildren(...s.requests.map(r => el("tr", {}, el("th", {scope: "row"}, new Date(r.ended * 1000).toLocaleTimeString("en-GB")), modelCell(r.model),
     cell(clientName(r.client)), ...[r.prompt_tokens, r.cached_tokens, r.generated_tokens].map(n => cell(n.toLocaleString("en"))),
     cell(seconds(r.first_token_s ?? NaN)), cell(seconds(r.total_s ?? NaN)), cell(digits(r.tokens_per_s ?? NaN)),
     cell(ENDS[r.end] || r.end, {class: "left" + (r.end === "cancelled" ? " prompt" : "")}))));
@@ -130,10 +142,11 @@ function take(status) {
 
 function show() {
   const s = latest();
-  find("#about").textContent = s.model.id + " \u00b7 " + (s.model.base ? "base model" : "template " + s.model.template) + " \u00b7 " + count(s.model.threads, "thread") + " \u00b7 context of " + count(s.model.n_ctx, "token");
+  find("#about").textContent = s.models.length > 1 ? count(s.models.length, "model") : s.model.id + " \u00b7 " + (s.model.base ? "base model" : "template " + s.model.template) + " \u00b7 " + count(s.model.threads, "thread") + " \u00b7 context of " + count(s.model.n_ctx, "token");
   find("#foot").textContent = "bn-serve " + s.version + ", up " + seconds(s.uptime_s) + ". Percentiles are of the last 512 events; rates are of the last seconds. Clients are numbers.";
   showTiles(s);
   showPlots();
+  showModels(s);
   showSequences(s);
   showRequests(s);
   document.documentElement.dataset.polls = String(Number(document.documentElement.dataset.polls || 0) + 1);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Past responses and their conversations, in memory: what GET and DELETE /v1/responses/ID find, and what
+ * previous_response_id goes on with. Each key sees its own, and has an equal share of the room.
+ */
+#include <string.h>
+
+#include "tools/serve/job.h"
+
+#define MAX_BYTES ((size_t)64 << 20) /* of all keys together */
+#define MAX_COUNT 4096u
+
+struct bn_response {
+    struct bn_response *next; /* an older one */
+    char id[BN_SERVE_ID];
+    uint32_t tenant;
+    struct bn_buf text; /* {"items", "response"} */
+};
+
+static void remove_at(struct bn_response **at)
+{
+    struct bn_response *c = *at;
+    *at = c->next;
+    bn_buf_release(&c->text);
+    bn_free(c);
+}
+
+void bn_conversations_close(struct bn_server *s)
+{
+    while (s->responses != NULL)
+        remove_at(&s->responses);
+}
+
+void bn_conversation_keep(struct bn_job *job, const bn_json *response)
+{
+    struct bn_server *s = job->server;
+    struct bn_response *c = bn_alloc(1, sizeof *c), **at = &s->responses;
+    size_t n_keys = s->n_keys > 0 ? s->n_keys : 1, n = 0, n_bytes = 0;
+    if (c == NULL) return;
+    *c = (struct bn_response){.tenant = job->tenant, .text.max = BN_JSON_MAX_BYTES};
+    memcpy(c->id, job->id, sizeof c->id);
+    bn_json_remove(job->kept, "repeated");
+    bn_json_put_copy(job->kept, "response", response);
+    if (bn_json_write(job->kept, true, &c->text, NULL) != BN_OK) {
+        remove_at(&c);
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    c->next = s->responses;
+    s->responses = c;
+    while (*at != NULL) {
+        bool own = (*at)->tenant == job->tenant;
+        n += own;
+        n_bytes += own ? (*at)->text.room + sizeof **at : 0;
+        if (own && (n > MAX_COUNT / n_keys || n_bytes > MAX_BYTES / n_keys))
+            remove_at(at);
+        else
+            at = &(*at)->next;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+bn_json *bn_conversation_find(struct bn_server *s, const char *id, uint32_t tenant, bool removes)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    size_t n = sizeof BN_SERVE_RESPONSE - 1;
+    bn_json *found = NULL;
+    if (strncmp(id, BN_SERVE_RESPONSE, n) != 0) return NULL;
+    pthread_mutex_lock(&s->lock);
+    struct bn_response **at = &s->responses;
+    while (*at != NULL && ((*at)->tenant != tenant || strcmp((*at)->id, id + n) != 0))
+        at = &(*at)->next;
+    if (*at != NULL) bn_buf_append(&text, (*at)->text.data, (*at)->text.len);
+    if (*at != NULL && removes) remove_at(at);
+    pthread_mutex_unlock(&s->lock);
+    if (text.len > 0 && bn_json_parse(&found, text.data, text.len, NULL) != BN_OK) found = NULL;
+    bn_buf_release(&text);
+    return found;
+}
+
+void bn_conversations(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
+{
+    const char *id = request->path + sizeof "/v1/responses/" - 1;
+    bool removes = strcmp(request->method, "DELETE") == 0;
+    bn_json *kept = bn_conversation_find(s, id, request->tenant, removes);
+    if (kept == NULL) {
+        bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RESPONSE);
+    } else if (removes) {
+        bn_json *document = bn_json_new_object();
+        bn_json_put_string(document, "id", id);
+        bn_json_put_string(document, "object", "response");
+        bn_json_put_bool(document, "deleted", true);
+        bn_reply_json(reply, document);
+    } else {
+        reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;
+        bn_status status = bn_json_write_line(bn_json_get(kept, "response"), true, &reply->body, NULL);
+        reply->status = status == BN_OK ? 200 : 500;
+    }
+    bn_json_free(kept);
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * OpenAI's /v1/responses: a conversation as items, and answers as items. A part of an answer is one item: a message, thoughts
+ * or a call of a function. A response is kept with its conversation (conversations.c), so that a request can go on with it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "tools/serve/job.h"
+
+/* What a response repeats of its request, with what stands there when the request does not have it. */
+static const char REPEATED[] =
+    "{\"background\":false,\"instructions\":null,\"max_output_tokens\":null,\"metadata\":{},"
+    "\"parallel_tool_calls\":true,\"previous_response_id\":null,\"reasoning\":{\"effort\":null,\"summary\":null},"
+    "\"store\":true,\"temperature\":1,\"text\":{\"format\":{\"type\":\"text\"}},\"tool_choice\":\"auto\","
+    "\"tools\":[],\"top_p\":1,\"truncation\":\"disabled\",\"user\":null}";
+
+/* The names of a kind of part: before ids, of its item, and of its text. */
+static const struct form {
+    const char *prefix, *item, *text;
+} FORMS[] = {
+    [BN_CHAT_TEXT] = {"msg", "message", "output_text"},
+    [BN_CHAT_THOUGHT] = {"rs", "reasoning", "reasoning_text"},
+    [BN_CHAT_CALL] = {"fc", "function_call", "function_call_arguments"},
+};
+
+/* ---- the conversation ---- */
+
+/* Thoughts, a message and calls that come after each other are one turn of the assistant. */
+static bn_status add_item(struct bn_talk *talk, const bn_json *item, bn_error *err)
+{
+    static const char *const TEXTS[] = {"input_text", "output_text", "text", "reasoning_text", NULL};
+    struct bn_chat_turn *turn = talk->n_turns > 0 ? &talk->turns[talk->n_turns - 1] : NULL;
+    const char *type = bn_json_text_of(item, "type"), *role = "assistant";
+    bool is_message = type[0] == '\0' || strcmp(type, "message") == 0;
+    bool is_result = strcmp(type, "function_call_output") == 0;
+    bool is_call = strcmp(type, "function_call") == 0, is_thought = strcmp(type, "reasoning") == 0;
+    if (!is_message && !is_result && !is_call && !is_thought)
+        return bn_fail(err, BN_ERR_FORMAT, "input has an item of the type \"%.40s\", which is not supported",
+                       type);
+    if (is_message || is_result) role = is_result ? "tool" : bn_json_text_of(item, "role");
+    bool goes_on = turn != NULL && strcmp(turn->role, "assistant") == 0 && strcmp(role, "assistant") == 0 &&
+                   (is_call || (is_message && turn->content[0] == '\0' && turn->n_calls == 0));
+    if (!goes_on) BN_TRY(bn_talk_add(talk, role, &turn, err));
+    if (is_call)
+        return bn_talk_call(talk, turn, bn_json_text_of(item, "name"), bn_json_get(item, "arguments"), err);
+    const char **text = is_thought ? &turn->thoughts : &turn->content;
+    BN_TRY(bn_talk_text(talk, bn_json_get(item, is_result ? "output" : "content"), TEXTS, text, err));
+    if (is_thought && turn->thoughts[0] == '\0') turn->thoughts = NULL; /* they are encrypted */
+    return BN_OK;
+}
+
+static void copy_items(bn_json *items, const bn_json *more)
+{
+    for (const bn_json *item = bn_json_first(more); item != NULL; item = bn_json_next(item))
+        bn_json_put_copy(items, NULL, item);
+}
+
+/* The items of the response that this one goes on with. */
+static bool take_previous(struct bn_ask *ask, bn_json *items)
+{
+    const char *id = bn_json_text_of(ask->body, "previous_response_id");
+    if (bn_serve_member(ask->body, "previous_response_id") == NULL) return true;
+    bn_json *kept = bn_conversation_find(ask->server, id, ask->job->tenant, false);
+    if (kept == NULL)
+        bn_reply_error(ask->reply, 404, "previous_response_id", "previous_response_not_found",
+                       BN_SERVE_NO_RESPONSE);
+    copy_items(items, bn_json_get(kept, "items"));
+    copy_items(items, bn_json_path(kept, "response.output"));
+    bn_json_free(kept);
+    return kept != NULL;
+}
+
+/* A text is a message of the user; an item without a type is a message. */
+static bool read_input(struct bn_ask *ask, bn_json *items)
+{
+    const bn_json *input = bn_serve_member(ask->body, "input");
+    const bn_json *instructions = bn_serve_member(ask->body, "instructions");
+    const char *text;
+    struct bn_chat_turn *turn = NULL;
+    bn_error err = {0};
+    bn_status status = BN_OK;
+    if (input == NULL) return bn_ask_refuse(ask, "input", "is missing");
+    if (!take_previous(ask, items)) return false;
+    if (bn_json_string(input, &text)) {
+        bn_json *message = bn_json_add_object(items);
+        bn_json_put_string(message, "role", "user");
+        bn_json_put_string(message, "content", text);
+    } else if (bn_json_kind(input) == BN_JSON_ARRAY && bn_json_size(input) > 0) {
+        copy_items(items, input);
+    } else {
+        return bn_ask_refuse(ask, "input", "is not a text or a list of items");
+    }
+    if (instructions != NULL) {
+        if (!bn_json_string(instructions, &text)) return bn_ask_refuse(ask, "instructions", "is not a text");
+        status = bn_talk_add(&ask->talk, "system", &turn, &err);
+        if (status == BN_OK) turn->content = text;
+    }
+    for (const bn_json *m = bn_json_first(items); m != NULL && status == BN_OK; m = bn_json_next(m))
+        status = add_item(&ask->talk, m, &err);
+    return bn_ask_check(ask, "input", status, &err);
+}
+
+/* What is kept: what the response repeats, and the items of the conversation. */
+static bool read_kept(struct bn_ask *ask)
+{
+    bn_json *kept = ask->job->kept = bn_json_new_object(), *repeated = NULL;
+    bn_error err = {0};
+    bn_status status = bn_json_parse(&repeated, REPEATED, sizeof REPEATED - 1, &err);
+    for (const bn_json *m = bn_json_first(ask->body); m != NULL; m = bn_json_next(m))
+        if (bn_json_kind(m) != BN_JSON_NULL && bn_json_get(repeated, bn_json_name(m)) != NULL)
+            bn_json_put_copy(repeated, bn_json_name(m), m);
+    bn_json_put_copy(kept, "repeated", repeated);
+    bn_json_free(repeated);
+    return bn_ask_check(ask, NULL, status, &err) && read_input(ask, bn_json_put_array(kept, "items")) &&
+           (bn_json_is_complete(kept) || bn_reply_no_memory(ask->reply));
+}
+
+static bool read_body(struct bn_ask *ask)
+{
+    static const char *const UNSUPPORTED[] = {"background", "conversation", "prompt", "top_logprobs"};
+    struct bn_job *job = ask->job;
+    const bn_json *format = bn_serve_member(bn_json_get(ask->body, "text"), "format");
+    const char *effort = bn_json_text_of(ask->body, "reasoning.effort");
+    bool store = true;
+    job->chat = true;
+    ask->subject = "input";
+    ask->gen.sampling.temperature = 1.0f;
+    ask->truncate = bn_json_text_is(ask->body, "truncation", "auto");
+    if (strcmp(effort, "none") == 0 || strcmp(effort, "minimal") == 0) bn_ask_think(ask, false);
+    return bn_openai_refuse(ask, UNSUPPORTED, BN_ARRAY_LEN(UNSUPPORTED)) &&
+           bn_ask_flag(ask, ask->body, "stream", &job->stream) &&
+           bn_ask_flag(ask, ask->body, "store", &store) && bn_ask_sampling(ask, ask->body) &&
+           bn_ask_stops(ask, bn_serve_member(ask->body, "stop"), "stop") &&
+           bn_ask_whole(ask, ask->body, "max_output_tokens", 1, 1u << 24, &ask->gen.n_predict) &&
+           (format == NULL || bn_openai_form(ask, format, "text.format")) && bn_openai_tools(ask) &&
+           read_kept(ask);
+}
+
+/* ---- documents ---- */
+
+static void put_id(bn_json *out, const char *name, const struct bn_job *job,
+                   const struct bn_answer_part *part)
+{
+    char id[BN_SERVE_ID + 32];
+    snprintf(id, sizeof id, "%s_%s%zu", FORMS[part->kind].prefix, job->id, part->index);
+    bn_json_put_string(out, name, id);
+}
+
+static void put_content(bn_json *content, const struct bn_answer_part *part, const char *text)
+{
+    bn_json_put_string(content, "type", FORMS[part->kind].text);
+    bn_json_put_string(content, "text", text);
+    if (part->kind != BN_CHAT_TEXT) return;
+    (void)bn_json_put_array(content, "annotations");
+    (void)bn_json_put_array(content, "logprobs");
+}
+
+/* A part as an item; without its content when it begins. */
+static void put_item(bn_json *item, const struct bn_choice *c, const struct bn_answer_part *part, bool begins)
+{
+    bool cut = c->ended && bn_answer_is_cut(c) && part->index + 1 == c->n_parts;
+    put_id(item, "id", c->job, part);
+    bn_json_put_string(item, "type", FORMS[part->kind].item);
+    bn_json_put_string(item, "status", begins ? "in_progress" : cut ? "incomplete" : "completed");
+    if (part->kind == BN_CHAT_CALL) {
+        bn_json_put_string(item, "call_id", part->id);
+        bn_json_put_string(item, "name", bn_buf_text(&part->name));
+        bn_json_put_string(item, "arguments", begins ? "" : bn_buf_text(&part->text));
+        return;
+    }
+    bn_json *content = bn_json_put_array(item, "content");
+    if (!begins) put_content(bn_json_add_object(content), part, bn_buf_text(&part->text));
+    if (part->kind == BN_CHAT_TEXT)
+        bn_json_put_string(item, "role", "assistant");
+    else
+        (void)bn_json_put_array(item, "summary");
+}
+
+static bn_json *new_response(const struct bn_job *job, const char *status)
+{
+    const struct bn_choice *c = &job->choices[0];
+    bn_json *d = bn_json_new_object();
+    char id[BN_SERVE_ID + sizeof BN_SERVE_RESPONSE];
+    snprintf(id, sizeof id, "%s%s", BN_SERVE_RESPONSE, job->id);
+    for (const bn_json *m = bn_json_first(bn_json_get(job->kept, "repeated")); m != NULL; m = bn_json_next(m))
+        bn_json_put_copy(d, bn_json_name(m), m);
+    bn_json_put_f32(d, "temperature", c->gen.sampling.temperature);
+    bn_json_put_f32(d, "top_p", c->gen.sampling.top_p);
+    bn_json_put_string(d, "id", id);
+    bn_json_put_string(d, "object", "response");
+    bn_json_put_u64(d, "created_at", job->created_s);
+    bn_json_put_string(d, "model", job->engine->id);
+    bn_json_put_string(d, "status", status);
+    bn_json_put_null(d, "error");
+    bn_json_put_null(d, "incomplete_details");
+    bn_json_put_null(d, "usage");
+    (void)bn_json_put_array(d, "output");
+    return d;
+}
+
+/* The response, which is kept when it may be. */
+static bn_json *document(struct bn_job *job)
+{
+    const struct bn_choice *c = &job->choices[0];
+    struct bn_usage n = bn_answer_usage(job);
+    bool cut = bn_answer_is_cut(c);
+    bn_json *d = new_response(job, cut ? "incomplete" : "completed");
+    bn_json *output = bn_json_put_array(d, "output"), *usage = bn_json_put_object(d, "usage");
+    for (size_t i = 0; i < c->n_parts; i++)
+        put_item(bn_json_add_object(output), c, &c->parts[i], false);
+    if (cut) bn_json_put_string(bn_json_put_object(d, "incomplete_details"), "reason", "max_output_tokens");
+    bn_json_put_u64(usage, "input_tokens", n.n_prompt);
+    bn_json_put_u64(bn_json_put_object(usage, "input_tokens_details"), "cached_tokens", n.n_cached);
+    bn_json_put_u64(usage, "output_tokens", n.n_generated);
+    bn_json_put_u64(bn_json_put_object(usage, "output_tokens_details"), "reasoning_tokens", n.n_thought);
+    bn_json_put_u64(usage, "total_tokens", n.n_prompt + n.n_generated);
+    bn_answer_put_evidence(d, c);
+    bn_answer_put_timings(d, &c->gen);
+    if (bn_json_flag_of(d, "store")) bn_conversation_keep(job, d);
+    return d;
+}
+
+/* ---- events ---- */
+
+static bn_json *new_event(const struct bn_job *job, const char *type)
+{
+    bn_json *event = bn_json_new_object();
+    bn_json_put_string(event, "type", type);
+    bn_json_put_u64(event, "sequence_number", job->n_events);
+    return event;
+}
+
+/* An event of the whole; takes the response. */
+static void send_response(struct bn_job *job, const char *type, bn_json *response)
+{
+    bn_json *event = new_event(job, type);
+    bn_json_put_copy(event, "response", response);
+    bn_json_free(response);
+    bn_answer_send(job, type, event);
+}
+
+static void start(struct bn_job *job)
+{
+    send_response(job, "response.created", new_response(job, "in_progress"));
+    send_response(job, "response.in_progress", new_response(job, "in_progress"));
+}
+
+/* An event of a part, "response.WHAT.HOW": its item (text NULL: as it begins), its content, or a text as another member. */
+static void send_part(const struct bn_choice *c, const struct bn_answer_part *part, const char *what,
+                      const char *how, const char *member, const char *text)
+{
+    bool is_item = strcmp(member, "item") == 0, is_content = strcmp(member, "part") == 0;
+    char type[64];
+    snprintf(type, sizeof type, "response.%s.%s", what, how);
+    bn_json *event = new_event(c->job, type);
+    bn_json_put_u64(event, "output_index", part->index);
+    if (!is_item) put_id(event, "item_id", c->job, part);
+    if (!is_item && part->kind != BN_CHAT_CALL) bn_json_put_u64(event, "content_index", 0);
+    if (is_item)
+        put_item(bn_json_put_object(event, member), c, part, text == NULL);
+    else if (is_content)
+        put_content(bn_json_put_object(event, member), part, text);
+    else
+        bn_json_put_string(event, member, text);
+    if (!is_item && !is_content && part->kind == BN_CHAT_TEXT) (void)bn_json_put_array(event, "logprobs");
+    bn_answer_send(c->job, type, event);
+}
+
+static void begin_part(struct bn_choice *c, const struct bn_answer_part *part)
+{
+    send_part(c, part, "output_item", "added", "item", NULL);
+    if (part->kind != BN_CHAT_CALL) send_part(c, part, "content_part", "added", "part", "");
+}
+
+static void piece(struct bn_choice *c, const struct bn_answer_part *part, const char *text)
+{
+    send_part(c, part, FORMS[part->kind].text, "delta", "delta", text);
+}
+
+static void end_part(struct bn_choice *c, const struct bn_answer_part *part)
+{
+    const char *text = bn_buf_text(&part->text);
+    bool is_call = part->kind == BN_CHAT_CALL;
+    send_part(c, part, FORMS[part->kind].text, "done", is_call ? "arguments" : "text", text);
+    if (!is_call) send_part(c, part, "content_part", "done", "part", text);
+    send_part(c, part, "output_item", "done", "item", text);
+}
+
+static void end(struct bn_job *job)
+{
+    bool cut = bn_answer_is_cut(&job->choices[0]);
+    send_response(job, cut ? "response.incomplete" : "response.completed", document(job));
+}
+
+static void fail(struct bn_job *job, bn_json *error)
+{
+    bn_json *event = new_event(job, "error"), *response = new_response(job, "failed");
+    bn_json_put_copy(event, "error", bn_json_get(error, "error"));
+    bn_json_put_copy(response, "error", bn_json_get(error, "error"));
+    bn_json_free(error);
+    bn_answer_send(job, "error", event);
+    send_response(job, "response.failed", response);
+}
+
+const struct bn_protocol bn_openai_responses = {
+    .name = "responses",
+    .read = read_body,
+    .start = start,
+    .begin_part = begin_part,
+    .piece = piece,
+    .end_part = end_part,
+    .end = end,
+    .fail = fail,
+    .document = document,
+    .error = bn_openai_error,
+};
