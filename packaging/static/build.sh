@@ -9,11 +9,15 @@ cd "$(dirname "$0")/../.."
 here=$PWD/packaging/static
 BUILD=$(mkdir -p "$BUILD" && realpath "$BUILD") RELEASE=$(mkdir -p "$RELEASE" && realpath "$RELEASE")
 programs=(bn bn-run bn-serve bn-verify-receipt bn-download bn-convert bn-fixtures bn-crossval)
-packages=(libc6-dev libssl-dev libpcre2-dev libc-ares-dev libelf-dev libdw-dev libseccomp-dev libedit-dev libyaml-dev libncurses-dev)
+packages=(libc6-dev libssl-dev libpcre2-dev libc-ares-dev libelf-dev libdw-dev libbz2-dev libseccomp-dev libedit-dev libyaml-dev libncurses-dev)
 [ $# -gt 0 ] || set -- x86_64 aarch64
 
-# The static libraries that went into the programs, by the linker's maps: "package version" lines.
+# The static libraries that went into the programs, by the linker's maps: "package version" lines. Only the compiler's own may lie
+# outside the root.
 linked() { # FOLDER OUT
+    if sed -nE 's|^(/[^ (]*\.a)\(.*|\1|p' "$2"/*.map | sort -u | grep -vE "^$1/root/|/libgcc(_eh)?\.a$|^$2/" >&2; then
+        echo "static: libraries of this system were linked" >&2 && exit 1
+    fi
     sed -nE "s|^$1/root/([^ (]*\.a)\(.*|\1|p" "$2"/*.map | sort -u | while read -r file; do
         awk -v f="$file" '$1 == f { print $2, $3; found = 1 } END { exit !found }' "$1/files" || { echo "static: no package has $file" >&2; exit 1; }
     done | sort -u
