@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Debian packages: made twice, here and in a bare system with what Build-Depends names, with equal bytes; lintian; each
-# installed alone into a bare system and used there; autopkgtest; upgrade and removal; the hardening of the service. Needs root.
+# The Debian packages: made twice in a bare system with what Build-Depends names, with equal bytes; lintian; each installed
+# alone into a bare system and used there; autopkgtest; upgrade and removal; the hardening of the service. Needs root.
 #   BN_DEB_BASE=FILE   a bare system that mmdebstrap made before
 #   BN_DEB_WORK=DIR    where build.sh made packages of this commit before
 # shellcheck disable=SC2016,SC2317 # the inner shell and dpkg expand what is quoted; functions are called through check
@@ -29,21 +29,26 @@ check "the archive names its commit" equal "$(tar -xOf "$archive" "bn-$version/V
 # ---- made twice ----
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-mkdir -p "$tmp/first" "$tmp/work" "$tmp/second"
 debs=${BN_DEB_WORK:-$tmp/work}
-[ -n "${BN_DEB_WORK:-}" ] || check "packages are made" packaging/debian/build.sh "$archive" "$tmp/first" "$debs"
 names=(bn bn-mpi bn-serve bn-train libbn-dev libbn0)
-check "six packages" equal "$(cd "$debs" && for f in *.deb; do echo "${f%%_*}"; done | sort | xargs)" "$(printf '%s\n' "${names[@]}" | sort | xargs)"
 deb() { echo "$debs/$1"_*.deb; }
-
-new_root
-second() {
-    mkdir "$root/src" "$root/out" && cp "$archive" packaging/debian/build.sh "$debs"/*.dsc "$root/src" && enter apt-get update -qq &&
-        enter bash -c 'apt-get build-dep -y -qq --no-install-recommends /src/*.dsc' &&
-        enter env SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" bash /src/build.sh "/src/${archive##*/}" /out && mv "$root"/out/*.deb "$tmp/second"
+prepare() {
+    mkdir "$root/src" && tar -x -f "$archive" -C "$root/src" --strip-components=1 && cp -R "$root/src/packaging/debian" "$root/src/debian" &&
+        cp "$archive" "$root" && enter apt-get update -qq && enter apt-get build-dep -y -qq --no-install-recommends /src
 }
-check "packages are made in a bare system with what Build-Depends names" second
-for name in "${names[@]}"; do check "$name has the same bytes" cmp "$(deb "$name")" "$tmp/second/$(basename "$(deb "$name")")"; done
+made() { # folder, variables of the environment
+    mkdir -p "$root/$1/out" "$root/$1/work" &&
+        enter env SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" "${@:2}" bash /src/packaging/debian/build.sh "/${archive##*/}" "/$1/out" "/$1/work"
+}
+if [ -z "${BN_DEB_WORK:-}" ]; then
+    new_root
+    check "a bare system has what Build-Depends names" prepare
+    check "packages are made in it" made a
+    check "and again, in another folder" made another/folder TZ=Asia/Tokyo HOME=/tmp LANG=C
+    for name in "${names[@]}"; do check "$name has the same bytes" cmp "$root/a/work/$name"_*.deb "$root/another/folder/work/$name"_*.deb; done
+    mv "$root/a/work" "$debs"
+fi
+check "six packages" equal "$(cd "$debs" && for f in *.deb; do echo "${f%%_*}"; done | sort | xargs)" "$(printf '%s\n' "${names[@]}" | sort | xargs)"
 
 # ---- lintian ----
 # Not uploaded to Debian, so there is no bug that asks for it.
