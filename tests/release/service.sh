@@ -83,5 +83,5 @@ timeout 1500 qemu-system-x86_64 -m 3G -smp 2 -cpu max -nographic -no-reboot -net
     -append 'no_timer_check rdinit=/sbin/init console=ttyS0 quiet systemd.show_status=0 systemd.mask=serial-getty@ttyS0.service' >"$tmp/console" 2>&1 </dev/null
 tr -d '\r' <"$tmp/console" | grep -aE '^(pass|fail) ' >"$tmp/verdicts"
 verdicts "$tmp/verdicts"
-says 0 "the system ran to its end" '^done' tr -d '\r' <"$tmp/console"
+check "the system ran to its end" grep -qa '^done' "$tmp/console"
 [ "$tap_failed" -eq 0 ] || tail -n 40 "$tmp/console" | sed 's/^/# /'
