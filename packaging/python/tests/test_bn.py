@@ -14,7 +14,7 @@ import bn
 import pytest
 from cases import CASES
 
-FIXTURES = pathlib.Path(os.environ.get("BN_FIXTURES", pathlib.Path(__file__).parents[3] / "fixtures"))
+FIXTURES = pathlib.Path(os.environ.get("BN_FIXTURES") or pathlib.Path(__file__).parents[3] / "fixtures")
 MODEL = FIXTURES / "built-in-i2_s.gguf"
 RECEIPTS = FIXTURES / "receipts"
 OTHER = FIXTURES / "shakespeare-5m-i2_s.gguf"

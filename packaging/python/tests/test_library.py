@@ -7,7 +7,7 @@ import re
 import pytest
 from bn import _library as lib
 
-HEADER = pathlib.Path(os.environ.get("BN_HEADER", pathlib.Path(__file__).parents[3] / "engine/bn.h"))
+HEADER = pathlib.Path(os.environ.get("BN_HEADER") or pathlib.Path(__file__).parents[3] / "engine/bn.h")
 if not HEADER.exists():
     pytest.skip("no bn.h", allow_module_level=True)
 TEXT = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
