@@ -38,11 +38,23 @@ STILL = f"""(() => {{
 }})()"""
 
 
+# Draws the whole page anew: what is drawn in parts, after a change, has other pixels at its corners.
+ANEW = """(async () => {
+    const frame = () => new Promise(done => requestAnimationFrame(done)), root = document.documentElement;
+    await document.fonts.ready;
+    root.style.display = 'none', await frame(), await frame();
+    root.style.display = '';
+    const scroll = document.querySelector('#scroll');
+    if (scroll) scroll.scrollTop = scroll.scrollHeight;
+    await frame(), await frame();
+})()"""
+
+
 def shot(page, path, clip=None):
     """The mouse is nowhere. A page on which nothing moves is complete when two pictures
     in a row are the same: on a busy machine parts of it come later."""
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=0, y=0)
-    page.js("document.fonts.ready.then(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1)))))")
+    page.js(ANEW)
     more = {"clip": dict(clip, scale=1), "captureBeyondViewport": True} if clip else {}
     before, data = None, ""
     while data != before:
