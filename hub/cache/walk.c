@@ -46,8 +46,9 @@ static bn_status add(struct bn_hub_walk *out, struct bn_hub_cached item, bn_erro
     char *at = item.texts = bn_alloc(n, 1);
     if (at == NULL) return bn_nomem(err);
     for (size_t i = 0; i < BN_ARRAY_LEN(texts); i++) {
-        *texts[i] = strcpy(at, *texts[i]);
-        at += strlen(at) + 1;
+        size_t bytes = strlen(*texts[i]) + 1;
+        *texts[i] = memcpy(at, *texts[i], bytes);
+        at += bytes;
     }
     out->list[out->n++] = item;
     return BN_OK;

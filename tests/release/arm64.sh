@@ -15,7 +15,7 @@ qemu=$(command -v qemu-aarch64)
 if [ -z "$qemu" ] || [ "$(uname -m)" != x86_64 ]; then skip 'arm64' 'needs qemu-aarch64 on x86-64' && exit; fi
 units=(engine/test_{bits,budget,chat,digest,file,gguf,hadamard,json,pretokenize,rope,sampler,speculate,team,tokenizer,types}
     lab/test_{statistics,ledger,compare} receipt/test_{keys,receipt,rules} hub/test_hub_cache tools/test_{convert,options})
-scripts=(architectures bn_run speculate constrain chat_json chat_templates fixtures verify_receipt)
+scripts=(architectures bn_run speculate constrain chat_json fixtures verify_receipt)
 
 # ---- build ----
 build=$PWD/${BN_BUILD:-build}

@@ -126,9 +126,8 @@ static bn_status read_whole(const struct bn_args *args, const struct bn_option *
 {
     const char *text = text_of(args, o);
     uint64_t value, min = (uint64_t)o->min, max = o->max > 0 ? (uint64_t)o->max : UINT64_MAX;
-    if (o->to == BN_FIELD_U32_ALL && strcmp(text, "-1") == 0)
-        value = UINT32_MAX;
-    else if (o->to == BN_FIELD_U32_AUTO && strcmp(text, "auto") == 0)
+    if ((o->to == BN_FIELD_U32_ALL && strcmp(text, "-1") == 0) ||
+        (o->to == BN_FIELD_U32_AUTO && strcmp(text, "auto") == 0))
         value = UINT32_MAX;
     else if (!bn_number_u64(text, strlen(text), &value) || value < min || value > max) {
         bool whole = is_whole_number(text);
