@@ -167,21 +167,11 @@ void bn_answer_send(struct bn_job *job, const char *name, bn_json *document)
     bn_json_free(document);
 }
 
-void bn_answer_ping(struct bn_job *job)
-{
-    if (!job->protocol->is_lines) bn_answer_send_text(job, ": waiting\n\n");
-}
-
 void bn_answer_begin(struct bn_choice *c)
 {
     c->answer.max = BN_SERVE_MAX_ANSWER_BYTES;
     c->reader = (struct bn_chat_reader){
         .tmpl = c->job->tmpl, .tools = c->job->tools, .on_part = take_part, .user = c};
-}
-
-void bn_answer_start(struct bn_job *job)
-{
-    if (job->stream && job->protocol->start != NULL) job->protocol->start(job);
 }
 
 void bn_answer_token(struct bn_choice *c, const char *text, size_t n)
@@ -213,16 +203,20 @@ static void finish(struct bn_job *job, struct bn_reply *reply)
 
 void bn_answer_end(struct bn_job *job)
 {
-    struct bn_reply reply = {.protocol = job->protocol};
-    bool failed = false;
+    struct bn_reply reply = {.status = 200, .protocol = job->protocol, .body.max = BN_SERVE_MAX_ANSWER_BYTES};
+    if (job->embed != NULL) job->protocol->embedded(job, &reply.body);
+    bool failed = reply.body.failed;
     for (size_t i = 0; i < job->n_choices; i++)
         failed = failed || job->choices[i].failed;
     if (failed) {
+        bn_buf_release(&reply.body);
         bn_answer_failed(job, 503, NULL, "out of memory");
     } else if (job->stream) {
         if (job->protocol->end != NULL) job->protocol->end(job);
     } else {
-        bn_reply_json(&reply, job->replay != NULL ? bn_replay_document(job) : job->protocol->document(job));
+        if (job->embed == NULL)
+            bn_reply_json(&reply,
+                          job->replay != NULL ? bn_replay_document(job) : job->protocol->document(job));
         finish(job, &reply);
     }
 }

@@ -561,10 +561,9 @@ bn_status bn_listener_start(struct bn_server *s, bn_error *err)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (http->daemon == NULL) {
         bn_free(http);
-        bn_fail(err, BN_ERR_IO, "cannot listen on %s port %u: %s", o->host, o->port,
-                why != 0 ? strerror(why) : "unknown reason");
-        bn_error_hint(err, "--port 0 takes any free port");
-        return BN_ERR_IO;
+        return bn_hint(bn_fail(err, BN_ERR_IO, "cannot listen on %s port %u: %s", o->host, o->port,
+                               why != 0 ? strerror(why) : "unknown reason"),
+                       err, "--port 0 takes any free port");
     }
     s->http = http;
     return BN_OK;

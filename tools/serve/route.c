@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "model/model.h"
+#include "tools/cli/number.h"
 #include "tools/serve/job.h"
 
 /* ---- what is answered at once ---- */
@@ -157,8 +157,7 @@ static bool make_replay(struct bn_server *s, const struct bn_request *request, s
         id[n] = '\0';
         return bn_replay_job(job, s, id, request->tenant, reply);
     }
-    bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
-    return false;
+    return bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
 }
 
 static void status(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
@@ -258,7 +257,7 @@ static bn_json *benchmarks_document(struct bn_benchmarks *b)
 }
 
 /* Appends a file; number is its place in the document. *type is its type for HTTP. False: there is no such file. */
-static bool read_report(const struct bn_benchmarks *b, size_t number, struct bn_buf *out, const char **type)
+static bool read_report(const struct bn_benchmarks *b, uint64_t number, struct bn_buf *out, const char **type)
 {
     if (number >= b->n_files) return false;
     *type = type_of(b->files[number]);
@@ -281,12 +280,10 @@ static void benchmarks(struct bn_server *s, const struct bn_request *request, st
 static void report(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     const char *number = request->path + sizeof REPORTS - 1;
-    size_t n_digits = strspn(number, "0123456789"), at = 0;
-    for (size_t i = 0; i < n_digits && n_digits < 8; i++)
-        at = at * 10 + (size_t)(number[i] - '0');
-    bool is_number = n_digits > 0 && n_digits < 8 && number[n_digits] == '\0';
+    uint64_t at;
     reply->body.max = BN_JSON_MAX_BYTES;
-    if (!is_number || !read_report(&s->benchmarks, at, &reply->body, &reply->type)) {
+    if (!bn_number_u64(number, strlen(number), &at) ||
+        !read_report(&s->benchmarks, at, &reply->body, &reply->type)) {
         reply->body.len = 0;
         reply->type = NULL;
         bn_reply_error(reply, 404, NULL, NULL, "no such report");
@@ -367,21 +364,19 @@ const struct bn_protocol *bn_route_protocol(const char *path)
 bool bn_route_check(struct bn_reply *reply, const char *method, const char *path, bool *needs_key)
 {
     const struct route *r = find(path);
-    if (r == NULL) {
-        bn_reply_error(reply, 404, NULL, NULL,
-                       "no such address; there are /v1/chat/completions, /v1/completions, /v1/responses, "
-                       "/v1/embeddings, /v1/models, /v1/receipts/ID, /v1/receipts/ID/replay, /v1/status, "
-                       "/tokenize, /detokenize, /health, /metrics");
-        return false;
-    }
+    if (r == NULL)
+        return bn_reply_error(
+            reply, 404, NULL, NULL,
+            "no such address; there are /v1/chat/completions, /v1/completions, /v1/responses, "
+            "/v1/embeddings, /v1/models, /v1/receipts/ID, /v1/receipts/ID/replay, /v1/status, "
+            "/tokenize, /detokenize, /health, /metrics");
     *needs_key = !r->is_public;
     if (r->any ||
         (r->get ? strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 : strcmp(method, "POST") == 0))
         return true;
     if (r->removes && strcmp(method, "DELETE") == 0) return true;
     reply->allow = r->removes ? "GET, HEAD, DELETE" : r->get ? "GET, HEAD" : "POST";
-    bn_reply_error(reply, 405, NULL, NULL, "%s takes %s", r->path, reply->allow);
-    return false;
+    return bn_reply_error(reply, 405, NULL, NULL, "%s takes %s", r->path, reply->allow);
 }
 
 void bn_route(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply,

@@ -320,29 +320,13 @@ static void fail(struct bn_job *job, bn_json *error)
     bn_answer_send_text(job, "data: [DONE]\n\n");
 }
 
-const struct bn_protocol bn_openai_chat = {
-    .name = "chat",
-    .read = read_as_chat,
-    .start = send_roles,
-    .begin_part = begin_part,
-    .piece = send_text,
-    .end_choice = end_choice,
-    .end = end_stream,
-    .fail = fail,
-    .document = document,
-    .error = bn_openai_error,
-};
+#define ANSWERS                                                                                          \
+    .piece = send_text, .end_choice = end_choice, .end = end_stream, .fail = fail, .document = document, \
+    .error = bn_openai_error
 
-const struct bn_protocol bn_openai_text = {
-    .name = "completions",
-    .read = read_body,
-    .piece = send_text,
-    .end_choice = end_choice,
-    .end = end_stream,
-    .fail = fail,
-    .document = document,
-    .error = bn_openai_error,
-};
+const struct bn_protocol bn_openai_chat = {
+    .name = "chat", .read = read_as_chat, .start = send_roles, .begin_part = begin_part, ANSWERS};
+const struct bn_protocol bn_openai_text = {.name = "completions", .read = read_body, ANSWERS};
 
 /* ---- texts to embed ---- */
 
