@@ -263,8 +263,7 @@ bn_status bn_cl_upload(struct bn_device *d, bn_error *err)
 {
     const struct bn_model *m = d->model;
     BN_TRY(check_room(d, err));
-    d->layers = bn_alloc(m->hp.n_layer, sizeof *d->layers);
-    if (d->layers == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(d->layers, m->hp.n_layer, err));
     for (size_t i = 0; i < m->hp.n_layer; i++)
         BN_TRY(upload_layer(d, i, err));
     BN_TRY(upload_norm(d, &d->output_norm, m->output_norm, m->hp.n_embd, err));

@@ -118,8 +118,7 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
     bn_free(l->entries);
     l->n = 0;
     l->n_records = bn_json_size(records);
-    l->entries = bn_alloc(l->n_records, sizeof *l->entries);
-    if (l->entries == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(l->entries, l->n_records, err));
     size_t i = 0;
     for (const bn_json *r = bn_json_first(records); r != NULL; r = bn_json_next(r)) {
         BN_TRY(take_record(l, r, i++, previous, err));

@@ -513,8 +513,7 @@ bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t *
 {
     size_t skip = n > 1 ? 1 : 0;
     *n_sorted = n - skip;
-    *sorted = bn_alloc(*n_sorted, sizeof **sorted);
-    if (*sorted == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(*sorted, *n_sorted, err));
     if (*n_sorted > 0) memcpy(*sorted, token_ns + skip, *n_sorted * sizeof **sorted);
     qsort(*sorted, *n_sorted, sizeof **sorted, bn_prof_by_value);
     return BN_OK;

@@ -130,8 +130,7 @@ static bn_status read_model(struct model *m, const struct bn_file_map *map, bn_e
     if (status == BN_ERR_FORMAT) return status;
     if (status != BN_OK || m->types->n != kv->n) m->types = NULL;
     m->n = (uint32_t)kv->n;
-    m->tokens = bn_alloc(m->n + 1u, sizeof *m->tokens);
-    if (m->tokens == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(m->tokens, m->n + 1u, err));
     const unsigned char *cursor = kv->value;
     for (uint32_t i = 0; i < m->n; i++)
         m->tokens[i] = bn_gguf_next_str(&cursor);

@@ -159,8 +159,7 @@ static bn_status take_lines(struct job *job, struct bn_buf *input, bn_error *err
     char *line;
     for (size_t i = 0; i < input->len; i++)
         room += input->data[i] == '\n';
-    job->list = bn_alloc(room, sizeof *job->list);
-    if (job->list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(job->list, room, err));
     for (size_t at = 0, number = 1; bn_run_next_line(input, &at, &line, &n); number++) {
         if (strspn(line, " \t\r") >= n) continue;
         bn_status status = take_line(job, &job->list[job->n++], line, n, err);

@@ -258,9 +258,8 @@ static bn_status read_units(struct judge *j, const struct bn_gguf *gguf, bn_erro
     for (size_t i = 0; i < gguf->n_tensors; i++)
         n += parts_of(&gguf->tensors[i]);
     if (n > MAX_UNITS) return bn_fail(err, BN_ERR_LIMIT, "more than %u tensors and experts", MAX_UNITS);
-    j->units = bn_alloc(n, sizeof *j->units);
-    j->room = bn_alloc(n, sizeof *j->room);
-    if (j->units == NULL || j->room == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(j->units, n, err));
+    BN_TRY(BN_NEW(j->room, n, err));
     for (size_t i = 0; i < gguf->n_tensors; i++)
         for (uint64_t e = 0; e < parts_of(&gguf->tensors[i]); e++) {
             struct unit *u = &j->units[j->n++], *first = j->units;

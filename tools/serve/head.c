@@ -268,8 +268,7 @@ static bn_status take_key(struct bn_server *s, const char *line, size_t n, bn_er
 bn_status bn_keys_read(struct bn_server *s, const char *path, bn_error *err)
 {
     struct bn_buf text = {.max = MAX_KEYS_BYTES};
-    s->keys = bn_alloc(BN_SERVE_MAX_KEYS, sizeof *s->keys);
-    if (s->keys == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(s->keys, BN_SERVE_MAX_KEYS, err));
     bn_status status = bn_file_check_private(path, err);
     if (status == BN_OK) status = bn_file_read_regular(path, &text, err);
     for (size_t at = 0; status == BN_OK && at < text.len;) {

@@ -120,8 +120,7 @@ bn_status bn_verify_open_models(struct bn_verify *v, bn_error *err)
 {
     size_t n = v->options->models.n == 0 ? 1 : v->options->models.n;
     if (v->models != NULL) return BN_OK;
-    v->models = bn_alloc(n, sizeof *v->models);
-    if (v->models == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(v->models, n, err));
     for (; v->n_models < n; v->n_models++) {
         const char *name = v->options->models.n == 0 ? NULL : v->options->models.list[v->n_models];
         bn_status status = open_model(&v->models[v->n_models], name, v->options->replay, err);
