@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/host/git.h"
-#include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/program/sandbox.h"
 #include "tools/cli/programs.h"

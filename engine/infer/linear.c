@@ -4,7 +4,6 @@
  */
 #include <math.h>
 
-#include "base/error.h"
 #include "infer/pass.h"
 #include "model/weights.h"
 

@@ -5,7 +5,6 @@
 #include "hub/files/safetensors.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"

@@ -4,7 +4,6 @@
  * their depths, and for each run only the nodes that have a weight, because JSON documents have a limit on
  * the number of values.
  */
-#include <stdlib.h>
 
 #include "lab/formats/document.h"
 

@@ -32,7 +32,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
 #include "lab/sampler/tier.h"

@@ -3,7 +3,6 @@
  * Rules about what was set up for a run: the settings that were asked for and used, the instruction set, and
  * the machine, which a receipt describes in several places.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "lab/receipt/receipt.h"

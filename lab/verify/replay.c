@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "grammar/grammar.h"
 #include "lab/receipt/receipt.h"
-#include "model/hparams.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/team.h"
-#include "model/model.h"
 #include "mpi/ranks.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"

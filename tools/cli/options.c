@@ -18,7 +18,6 @@
 #include "base/mem.h"
 #include "base/suggest.h"
 #include "tools/cli/fields.h"
-#include "tools/cli/number.h"
 #include "tools/cli/table.h"
 
 /* ---- parsing ---- */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/error.h"
 #include "build_info.h"
 #include "lab/host/git.h"
 

@@ -5,7 +5,6 @@
  * turn a forgery into a receipt.
  */
 #include <math.h>
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "lab/kit/put_counts.h"

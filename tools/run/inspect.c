@@ -3,7 +3,6 @@
  * bn-run inspect: what is in a model file, and the memory that the model needs. Text is printed of the document. Keys and tensors are read without building the model, so that a
  * file that is refused can be looked at too; statistics and the contract come from the weights themselves.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"

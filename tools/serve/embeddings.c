@@ -5,7 +5,6 @@
  * that got the fewest tokens is next.
  */
 #define _GNU_SOURCE
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"

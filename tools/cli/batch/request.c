@@ -5,7 +5,6 @@
  * of the members of the answer.
  */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "model/model.h"
 #include "tools/serve/job.h"
 
