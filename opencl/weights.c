@@ -259,7 +259,8 @@ static bn_status check_room(const struct bn_device *d, bn_error *err)
     return bn_hint(BN_ERR_NOMEM, err, "a smaller model, a device with more memory, or --device cpu");
 }
 
-bn_status bn_cl_upload(struct bn_device *d, bn_error *err)
+/* Nothing is uploaded when the weights do not fit. */
+static bn_status upload_weights(struct bn_device *d, bn_error *err)
 {
     const struct bn_model *m = d->model;
     BN_TRY(check_room(d, err));
@@ -295,7 +296,7 @@ static bn_status open_at(struct bn_device **out, const struct bn_model *model, s
     d->buffers.device = d->cl;
     if (status == BN_OK) status = bn_cl_check(d->cl, err);
     if (status == BN_OK) status = bn_cl_queue_open(&d->queue, d->cl, err);
-    if (status == BN_OK) status = bn_cl_upload(d, err);
+    if (status == BN_OK) status = upload_weights(d, err);
     if (status != BN_OK) {
         bn_device_close(d);
         return status;

@@ -297,7 +297,7 @@ static bn_status take_alternatives(struct pattern *p, unsigned depth)
     return top && *p->at != '\0' ? refuse(p, "closes a group that is not open") : BN_OK;
 }
 
-bn_status bn_schema_put_pattern(struct bn_schema *s, const char *pattern, struct bn_buf *e)
+static bn_status put_pattern(struct bn_schema *s, const char *pattern, struct bn_buf *e)
 {
     struct pattern p = {.s = s, .text = pattern, .at = pattern, .e = e};
     bn_buf_puts(e, "(\"\\\"\" ");
@@ -359,7 +359,7 @@ bn_status bn_schema_put_string(struct bn_schema *s, const bn_json *schema, struc
     if (format != NULL) return put_format(s, format, e);
     if (pattern != NULL) {
         if (!bn_json_string(pattern, &text)) return bn_schema_refuse(s, "pattern", "is not a text");
-        return bn_schema_put_pattern(s, text, e);
+        return put_pattern(s, text, e);
     }
     if (max < min) return bn_schema_refuse(s, "maxLength", "is below minLength");
     if (!lengths)

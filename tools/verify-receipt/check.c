@@ -153,7 +153,7 @@ bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_err
     return BN_OK;
 }
 
-void bn_verify_close(struct bn_verify *v)
+static void close_all(struct bn_verify *v)
 {
     for (size_t i = 0; i < v->n_models; i++)
         bn_file_map_close(&v->models[i].map);
@@ -416,6 +416,6 @@ bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
     BN_TRY(check_options(args, v.sources != NULL, err));
     if (v.sources == NULL) BN_TRY(bn_cli_refuse_ranks(args, err));
     bn_status status = v.sources != NULL ? bn_verify_batch(args, &v, err) : verify_one(args, &v, err);
-    bn_verify_close(&v);
+    close_all(&v);
     return status;
 }
