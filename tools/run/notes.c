@@ -116,13 +116,17 @@ void bn_run_put_times(bn_json *o, const struct bn_generation *gen)
 }
 
 struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct bn_run_engine *engine,
-                                       const struct bn_generation *gen, bn_template tmpl)
+                                       const struct bn_generation *gen, const struct bn_prompt *prompt,
+                                       bn_template tmpl, struct bn_receipt_facts *facts)
 {
     const struct bn_run_options *o = args->fields;
+    if (prompt->text == NULL) tmpl = BN_TEMPLATE_RAW; /* tokens were given */
     return (struct bn_receipt_input){.model = engine->model,
                                      .session = engine->session,
                                      .generation = gen,
                                      .model_name = bn_cli_model_name(args),
+                                     .prompt = prompt->text,
+                                     .n_prompt_bytes = prompt->n_bytes,
                                      .template_name = bn_template_name(tmpl),
                                      .thinking = bn_template_thinking(tmpl),
                                      .isa = args->isa,
@@ -130,7 +134,8 @@ struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct 
                                      .show_text = o->receipt_text,
                                      .n_threads = o->n_threads,
                                      .n_ctx = o->n_ctx,
-                                     .n_batch = o->n_batch};
+                                     .n_batch = o->n_batch,
+                                     .facts = facts};
 }
 
 /* ---- tensors ---- */
