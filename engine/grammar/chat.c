@@ -25,9 +25,7 @@ static const char *name_of(const bn_json *tool)
 
 const bn_json *bn_chat_parameters(const bn_json *tools, const char *name)
 {
-    for (const bn_json *tool = bn_json_first(tools); tool != NULL; tool = bn_json_next(tool))
-        if (strcmp(name_of(tool), name) == 0) return bn_json_path(tool, "function.parameters");
-    return NULL;
+    return bn_json_path(bn_json_find(tools, "function.name", name), "function.parameters");
 }
 
 enum bn_chat_value bn_chat_value(const bn_json *parameters, const char *name)

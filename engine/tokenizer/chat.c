@@ -552,34 +552,31 @@ bn_status bn_chat_render(bn_template tmpl, const struct bn_conversation *c, char
     return BN_OK;
 }
 
-static bn_status turns_of(const bn_message *messages, size_t n, struct bn_conversation *c, bn_error *err)
+/* The prompt of messages as tokens, or, without a tokenizer, as a text. */
+static bn_status of_messages(bn_template tmpl, const bn_tokenizer *tok, const bn_message *messages, size_t n,
+                             int32_t **ids, char **text, size_t *n_out, bn_error *err)
 {
     struct bn_chat_turn *turns = bn_alloc(n, sizeof *turns);
     if (turns == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         turns[i] = (struct bn_chat_turn){.role = messages[i].role, .content = messages[i].content};
-    *c = (struct bn_conversation){.turns = turns, .n_turns = n};
-    return BN_OK;
+    const struct bn_conversation c = {.turns = turns, .n_turns = n};
+    bn_status status = ids != NULL ? bn_chat_encode(tmpl, tok, &c, ids, n_out, err)
+                                   : bn_chat_render(tmpl, &c, text, n_out, err);
+    bn_free(turns);
+    return status;
 }
 
 bn_status bn_template_encode(bn_template tmpl, const bn_tokenizer *tok, const bn_message *messages,
                              size_t n_messages, int32_t **ids, size_t *n_ids, bn_error *err)
 {
-    struct bn_conversation c;
     *ids = NULL;
-    BN_TRY(turns_of(messages, n_messages, &c, err));
-    bn_status status = bn_chat_encode(tmpl, tok, &c, ids, n_ids, err);
-    bn_free((void *)(uintptr_t)c.turns);
-    return status;
+    return of_messages(tmpl, tok, messages, n_messages, ids, NULL, n_ids, err);
 }
 
 bn_status bn_template_render(bn_template tmpl, const bn_message *messages, size_t n_messages, char **text,
                              size_t *n_bytes, bn_error *err)
 {
-    struct bn_conversation c;
     *text = NULL;
-    BN_TRY(turns_of(messages, n_messages, &c, err));
-    bn_status status = bn_chat_render(tmpl, &c, text, n_bytes, err);
-    bn_free((void *)(uintptr_t)c.turns);
-    return status;
+    return of_messages(tmpl, NULL, messages, n_messages, NULL, text, n_bytes, err);
 }

@@ -232,9 +232,7 @@ static bn_status put_samples(struct build *b, bn_json *measurement)
     const struct bn_generation *gen = b->gen;
     uint64_t *sorted;
     size_t n;
-    bn_json *samples = bn_json_put_array(measurement, "token_ns");
-    for (size_t i = 0; i < gen->n_ids; i++)
-        bn_json_add_u64(samples, gen->token_ns[i]);
+    bn_json_put_u64s(measurement, "token_ns", gen->token_ns, gen->n_ids);
     BN_TRY(bn_receipt_sort_samples(gen->token_ns, gen->n_ids, &sorted, &n, b->err));
     for (size_t i = 0; i < BN_RECEIPT_PERCENTILES; i++)
         bn_json_put_u64(measurement, bn_receipt_percentiles[i].name,

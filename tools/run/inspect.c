@@ -122,9 +122,7 @@ static bn_status put_tensors(bn_json *doc, const struct bn_gguf *gguf, bn_error 
         bn_json *item = bn_json_add_object(list);
         bn_json_put_string(item, "name", bn_escape(name, sizeof name, t->name.ptr, t->name.len));
         bn_json_put_string(item, "type", bn_type_info(t->type)->name);
-        bn_json *ne = bn_json_put_array(item, "shape");
-        for (uint32_t d = 0; d < t->n_dims; d++)
-            bn_json_add_u64(ne, t->ne[d]);
+        bn_json_put_u64s(item, "shape", t->ne, t->n_dims);
         bn_json_put_u64(item, "offset", t->offset);
         bn_json_put_u64(item, "bytes", t->n_bytes);
         BN_TRY(put_stats(item, t, err));

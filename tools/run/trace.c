@@ -105,14 +105,10 @@ static void put_steps(bn_json *doc, const struct bn_generation *gen)
     for (size_t i = 0; i < gen->n_ids; i++) {
         const struct bn_step_timing *s = &gen->steps[i];
         uint64_t sum = s->embed_ns + s->forward_ns + s->head_ns + s->sample_ns;
-        bn_json *row = bn_json_add_array(steps);
-        bn_json_add_u64(row, (uint64_t)gen->ids[i]);
-        bn_json_add_u64(row, s->embed_ns);
-        bn_json_add_u64(row, s->forward_ns);
-        bn_json_add_u64(row, s->head_ns);
-        bn_json_add_u64(row, s->sample_ns);
-        bn_json_add_u64(row, gen->token_ns[i] > sum ? gen->token_ns[i] - sum : 0);
-        bn_json_add_u64(row, gen->token_ns[i]);
+        uint64_t other = gen->token_ns[i] > sum ? gen->token_ns[i] - sum : 0;
+        const uint64_t row[] = {(uint64_t)gen->ids[i], s->embed_ns, s->forward_ns,   s->head_ns,
+                                s->sample_ns,          other,       gen->token_ns[i]};
+        bn_json_put_u64s(steps, NULL, row, BN_ARRAY_LEN(row));
     }
 }
 

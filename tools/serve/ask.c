@@ -24,6 +24,16 @@ const bn_json *bn_serve_member(const bn_json *object, const char *name)
     return bn_json_kind(value) != BN_JSON_NULL ? value : NULL;
 }
 
+bool bn_serve_has(const bn_json *object, const char *name)
+{
+    const bn_json *value = bn_json_get(object, name);
+    const char *text = "";
+    double number = 0.0;
+    bool flag = false;
+    (void)(bn_json_string(value, &text) || bn_json_number(value, &number) || bn_json_bool(value, &flag));
+    return text[0] != '\0' || number != 0.0 || flag || bn_json_size(value) > 0;
+}
+
 bool bn_ask_refuse(struct bn_ask *ask, const char *name, const char *what)
 {
     return bn_reply_refuse(ask->reply, name, what);
@@ -132,10 +142,10 @@ bool bn_ask_choice(struct bn_ask *ask, const char *mode, const char *only, const
         return bn_ask_refuse(ask, name, "is not auto, none, required or a function");
     if (required && bn_json_size(tools) == 0) return bn_ask_refuse(ask, name, "needs tools");
     ask->form.required = required;
-    for (const bn_json *t = bn_json_first(tools); only != NULL && t != NULL; t = bn_json_next(t))
-        if (bn_json_text_is(t, "function.name", only)) ask->form.only = bn_json_text_of(t, "function.name");
-    return only == NULL || ask->form.only != NULL ||
-           bn_ask_refuse(ask, name, "names a function that is not one of tools");
+    if (only == NULL) return true;
+    (void)bn_json_string(bn_json_path(bn_json_find(tools, "function.name", only), "function.name"),
+                         &ask->form.only);
+    return ask->form.only != NULL || bn_ask_refuse(ask, name, "names a function that is not one of tools");
 }
 
 /* How long the model stays open after the request, as Ollama has it. */

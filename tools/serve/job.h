@@ -171,8 +171,9 @@ void bn_job_drop(struct bn_job *job);
 bool bn_serve_make_id(char id[BN_SERVE_ID]);
 /* Reads a body as a JSON object. */
 bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
-/* A member; NULL also when it is null. */
+/* A member; NULL also when it is null. Whether there is one that is not empty, 0 or false. */
 const bn_json *bn_serve_member(const bn_json *object, const char *name);
+bool bn_serve_has(const bn_json *object, const char *name);
 /* Reads a list of tokens of the vocabulary, *ids to be freed by the caller. */
 bool bn_serve_parse_ids(const struct bn_engine *engine, const bn_json *list, const char *name, int32_t **ids,
                         size_t *n, struct bn_reply *reply);

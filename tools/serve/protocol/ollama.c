@@ -15,17 +15,6 @@
 
 /* ---- the request ---- */
 
-/* Whether a member has a value that is not empty, 0 or false. */
-static bool is_given(const bn_json *object, const char *name)
-{
-    const bn_json *value = bn_serve_member(object, name);
-    const char *text = "";
-    double number = 0.0;
-    bool flag = false;
-    (void)(bn_json_string(value, &text) || bn_json_number(value, &number) || bn_json_bool(value, &flag));
-    return text[0] != '\0' || number != 0.0 || flag || bn_json_size(value) > 0;
-}
-
 /* The defaults are Ollama's. A seed below 0 asks for a random one, a limit of 0 or below for none. */
 static bool read_options(struct bn_ask *ask)
 {
@@ -47,7 +36,7 @@ static bool read_format(struct bn_ask *ask)
     const bn_json *format = bn_serve_member(ask->body, "format");
     if (bn_json_kind(format) == BN_JSON_OBJECT) return bn_ask_schema(ask, format, "format");
     if (bn_json_text_is(ask->body, "format", "json")) return bn_ask_schema(ask, NULL, "format");
-    if (!is_given(ask->body, "format")) return true;
+    if (!bn_serve_has(ask->body, "format")) return true;
     return bn_ask_refuse(ask, "format", "is not \"json\" or a JSON Schema");
 }
 
@@ -72,7 +61,7 @@ static bool read_common(struct bn_ask *ask)
     ask->truncate = true;
     ask->job->stream = true;
     for (size_t i = 0; i < BN_ARRAY_LEN(UNSUPPORTED); i++)
-        if (is_given(ask->body, UNSUPPORTED[i]))
+        if (bn_serve_has(ask->body, UNSUPPORTED[i]))
             return bn_ask_refuse(ask, UNSUPPORTED[i],
                                  i == 0 ? "is not supported: send the conversation to /api/chat"
                                         : "is not supported");
@@ -204,7 +193,7 @@ static bool read_chat(struct bn_ask *ask)
     turn = ask->talk.turns;
     for (const bn_json *m = bn_json_first(messages); m != NULL; m = bn_json_next(m), turn++) {
         (void)bn_json_string(bn_json_get(m, "thinking"), &turn->thoughts);
-        if (is_given(m, "images"))
+        if (bn_serve_has(m, "images"))
             return bn_ask_refuse(ask, "images", "is not supported: this model reads text only");
     }
     return tools == NULL || bn_ask_check(ask, "tools", bn_talk_tools(&ask->talk, tools, &err), &err);
@@ -222,13 +211,13 @@ static bool read_generate(struct bn_ask *ask)
     if (!read_common(ask) || !bn_ask_flag(ask, ask->body, "raw", &raw)) return false;
     if (prompt != NULL && bn_json_kind(prompt) != BN_JSON_STRING)
         return bn_ask_refuse(ask, "prompt", "is not a text");
-    if (!is_given(ask->body, "prompt")) return load(ask);
-    if (raw && is_given(ask->body, "system"))
+    if (!bn_serve_has(ask->body, "prompt")) return load(ask);
+    if (raw && bn_serve_has(ask->body, "system"))
         return bn_ask_refuse(ask, "system", "cannot be used together with raw");
     if (raw) return bn_job_take_prompts(ask->job, prompt, "prompt", 1, ask->reply);
     ask->job->chat = true;
     for (size_t i = 0; i < 2; i++) {
-        if (!is_given(ask->body, MEMBERS[i])) continue;
+        if (!bn_serve_has(ask->body, MEMBERS[i])) continue;
         if (!bn_ask_check(ask, MEMBERS[i], bn_talk_add(&ask->talk, ROLES[i], &turn, &err), &err))
             return false;
         turn->content = bn_json_text_of(ask->body, MEMBERS[i]);
@@ -365,7 +354,7 @@ void bn_ollama_show(struct bn_server *s, const struct bn_request *request, struc
     bn_json *body = NULL, *d = bn_json_new_object();
     struct bn_engine *e = NULL;
     if (bn_serve_parse(&body, request->body, request->n_bytes, reply))
-        e = bn_engine_enter(s, bn_json_text_of(body, is_given(body, "model") ? "model" : "name"), reply);
+        e = bn_engine_enter(s, bn_json_text_of(body, bn_serve_has(body, "model") ? "model" : "name"), reply);
     bn_json_free(body);
     if (e == NULL) {
         bn_json_free(d);

@@ -9,32 +9,25 @@
 
 /* ---- what is not supported ---- */
 
-/* Values with which a member changes nothing. */
-static bool is_neutral(const char *name, const bn_json *value)
+/* Members that change nothing with this value, too, besides what is empty, 0 or false. */
+static const char *const NEUTRAL[][2] = {
+    {"tool_choice", "auto"}, {"tool_choice", "none"}, {"function_call", "auto"}, {"function_call", "none"}};
+
+static bool changes(const bn_json *body, const char *name)
 {
-    double number;
-    bool flag;
-    const char *text = "";
-    if (bn_json_kind(value) == BN_JSON_ARRAY || bn_json_kind(value) == BN_JSON_OBJECT) {
-        if (strcmp(name, "modalities") == 0)
-            return bn_json_size(value) == 1 && bn_json_string(bn_json_first(value), &text) &&
-                   strcmp(text, "text") == 0;
-        return bn_json_size(value) == 0;
-    }
-    if (bn_json_number(value, &number)) return number == (strcmp(name, "best_of") == 0 ? 1.0 : 0.0);
-    if (bn_json_bool(value, &flag)) return !flag;
-    if (!bn_json_string(value, &text)) return false;
-    return text[0] == '\0' || ((strcmp(name, "tool_choice") == 0 || strcmp(name, "function_call") == 0) &&
-                               (strcmp(text, "none") == 0 || strcmp(text, "auto") == 0));
+    const bn_json *value = bn_json_get(body, name);
+    if (strcmp(name, "best_of") == 0 && bn_json_kind(value) == BN_JSON_NUMBER)
+        return bn_json_number_of(body, name) != 1.0;
+    if (strcmp(name, "modalities") == 0 && bn_json_size(value) == 1) return !bn_json_has_text(value, "text");
+    for (size_t i = 0; i < BN_ARRAY_LEN(NEUTRAL); i++)
+        if (strcmp(name, NEUTRAL[i][0]) == 0 && bn_json_text_is(body, name, NEUTRAL[i][1])) return false;
+    return bn_serve_has(body, name);
 }
 
 bool bn_openai_refuse(struct bn_ask *ask, const char *const *names, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const bn_json *value = bn_serve_member(ask->body, names[i]);
-        if (value != NULL && !is_neutral(names[i], value))
-            return bn_ask_refuse(ask, names[i], "is not supported");
-    }
+    for (size_t i = 0; i < n; i++)
+        if (changes(ask->body, names[i])) return bn_ask_refuse(ask, names[i], "is not supported");
     return true;
 }
 
