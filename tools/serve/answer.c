@@ -50,22 +50,18 @@ void bn_answer_put_timings(bn_json *document, const bn_generation *gen)
 {
     size_t n_new = gen->n_prompt - gen->n_cached, n_after = gen->n_ids - (gen->n_ids > 0);
     bn_json *timings = bn_json_put_object(document, "timings");
-    bn_json_put_u64(timings, "cache_n", gen->n_cached);
-    bn_json_put_u64(timings, "prompt_n", n_new);
-    bn_json_put_number(timings, "prompt_ms", (double)gen->prefill_ns / 1e6);
-    bn_json_put_number(timings, "prompt_per_second", bn_answer_rate(n_new, gen->prefill_ns));
-    bn_json_put_u64(timings, "predicted_n", gen->n_ids);
-    bn_json_put_number(timings, "predicted_ms", (double)gen->decode_ns / 1e6);
-    bn_json_put_number(timings, "predicted_per_second", bn_answer_rate(n_after, gen->decode_ns));
+    BN_PUT(timings, BN_U64("cache_n", gen->n_cached), BN_U64("prompt_n", n_new),
+           BN_NUMBER("prompt_ms", (double)gen->prefill_ns / 1e6),
+           BN_NUMBER("prompt_per_second", bn_answer_rate(n_new, gen->prefill_ns)),
+           BN_U64("predicted_n", gen->n_ids), BN_NUMBER("predicted_ms", (double)gen->decode_ns / 1e6),
+           BN_NUMBER("predicted_per_second", bn_answer_rate(n_after, gen->decode_ns)));
 }
 
 void bn_answer_put_evidence(bn_json *parent, const struct bn_choice *c)
 {
     bn_json *bn = bn_json_put_object(parent, "bn");
-    bn_json_put_string(bn, "receipt", c->receipt);
-    bn_json_put_string(bn, "chain", c->gen.chain);
-    bn_json_put_u64(bn, "seed", c->gen.sampling.seed);
-    bn_json_put_string(bn, "end", bn_answer_end_reason(c));
+    BN_PUT(bn, BN_STRING("receipt", c->receipt), BN_STRING("chain", c->gen.chain),
+           BN_U64("seed", c->gen.sampling.seed), BN_STRING("end", bn_answer_end_reason(c)));
     if (c->gen.reason == BN_STOP_STUCK) bn_json_put_string(bn, "stuck", bn_request_stuck(&c->gen));
     if (c->job->n_dropped > 0) bn_json_put_u64(bn, "dropped_turns", c->job->n_dropped);
 }

@@ -32,15 +32,11 @@ static void health(struct bn_server *s, const struct bn_request *request, struct
 
 static void put_model(bn_json *out, const struct bn_engine *e)
 {
-    bn_json_put_string(out, "id", e->id);
-    bn_json_put_string(out, "object", "model");
-    bn_json_put_u64(out, "created", e->server->created_s);
-    bn_json_put_string(out, "owned_by", "bn");
-    bn_json_put_bool(out, "loaded", e->state == BN_ENGINE_OPEN);
+    BN_PUT(out, BN_STRING("id", e->id), BN_STRING("object", "model"), BN_U64("created", e->server->created_s),
+           BN_STRING("owned_by", "bn"), BN_FLAG("loaded", e->state == BN_ENGINE_OPEN));
     if (e->n_ctx == 0) return;
-    bn_json_put_u64(out, "max_model_len", e->n_ctx);
-    bn_json_put_string(out, "template", bn_template_name(e->tmpl));
-    bn_json_put_bool(out, "base", e->base);
+    BN_PUT(out, BN_U64("max_model_len", e->n_ctx), BN_STRING("template", bn_template_name(e->tmpl)),
+           BN_FLAG("base", e->base));
 }
 
 /* The list, or with /ID one model. */
@@ -72,11 +68,9 @@ static void props(struct bn_server *s, const struct bn_request *request, struct 
     bn_json *document = bn_json_new_object();
     (void)request;
     pthread_mutex_lock(&s->lock);
-    bn_json_put_u64(document, "total_slots", e->n_lanes);
-    bn_json_put_string(document, "model_alias", e->id);
-    bn_json_put_string(document, "model_path", e->id);
-    bn_json_put_string(document, "chat_template_name", bn_template_name(e->tmpl));
-    bn_json_put_string(document, "build_info", s->fingerprint);
+    BN_PUT(document, BN_U64("total_slots", e->n_lanes), BN_STRING("model_alias", e->id),
+           BN_STRING("model_path", e->id), BN_STRING("chat_template_name", bn_template_name(e->tmpl)),
+           BN_STRING("build_info", s->fingerprint));
     bn_json *settings = bn_json_put_object(document, "default_generation_settings");
     bn_json_put_u64(settings, "n_ctx", e->n_ctx);
     pthread_mutex_unlock(&s->lock);

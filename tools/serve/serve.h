@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "bn.h"
+#include "lab/kit/put_counts.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/batch/lanes.h"

@@ -77,9 +77,7 @@ static bn_json *new_document(const struct bn_job *job, bool done)
     char now[21];
     bn_json *d = bn_json_new_object();
     bn_clock_format(bn_clock_utc(), now);
-    bn_json_put_string(d, "model", job->engine->id);
-    bn_json_put_string(d, "created_at", now);
-    bn_json_put_bool(d, "done", done);
+    BN_PUT(d, BN_STRING("model", job->engine->id), BN_STRING("created_at", now), BN_FLAG("done", done));
     return d;
 }
 
@@ -110,12 +108,10 @@ static void put_call(bn_json *message, bn_json **list, const struct bn_answer_pa
 static void put_end(bn_json *d, const struct bn_choice *c)
 {
     const bn_generation *gen = &c->gen;
-    bn_json_put_string(d, "done_reason", bn_answer_is_cut(c) ? "length" : "stop");
-    bn_json_put_u64(d, "total_duration", bn_clock_ns() - c->job->since_ns);
-    bn_json_put_u64(d, "load_duration", c->job->waited_ns);
-    bn_json_put_u64(d, "prompt_eval_count", gen->n_prompt);
-    bn_json_put_u64(d, "prompt_eval_duration", gen->prefill_ns);
-    bn_json_put_u64(d, "eval_count", gen->n_ids);
+    BN_PUT(d, BN_STRING("done_reason", bn_answer_is_cut(c) ? "length" : "stop"),
+           BN_U64("total_duration", bn_clock_ns() - c->job->since_ns),
+           BN_U64("load_duration", c->job->waited_ns), BN_U64("prompt_eval_count", gen->n_prompt),
+           BN_U64("prompt_eval_duration", gen->prefill_ns), BN_U64("eval_count", gen->n_ids));
     if (gen->n_ids > 1) bn_json_put_u64(d, "eval_duration", gen->decode_ns);
     bn_answer_put_evidence(d, c);
 }
@@ -261,8 +257,7 @@ void bn_ollama_version(struct bn_server *s, const struct bn_request *request, st
 {
     bn_json *d = bn_json_new_object();
     (void)s, (void)request;
-    bn_json_put_string(d, "version", API_VERSION);
-    bn_json_put_string(d, "bn", bn_version());
+    BN_PUT(d, BN_STRING("version", API_VERSION), BN_STRING("bn", bn_version()));
     bn_reply_json(reply, d);
 }
 
@@ -289,8 +284,7 @@ static void put_model(bn_json *out, const struct bn_engine *e)
     if (n > 0) snprintf(size, sizeof size, "%.1f%c", n / (n < 1e9 ? 1e6 : 1e9), n < 1e9 ? 'M' : 'B');
     bn_json_put_string(out, "modified_at", time);
     bn_json *details = bn_json_put_object(out, "details");
-    bn_json_put_string(details, "format", "gguf");
-    bn_json_put_string(details, "family", arch);
+    BN_PUT(details, BN_STRING("format", "gguf"), BN_STRING("family", arch));
     bn_json_put_texts(details, "families", &arch, 1);
     bn_json_put_string(details, "parameter_size", size);
     bn_json_put_string(details, "quantization_level", bn_json_text_of(shape, "quantization"));
@@ -317,14 +311,12 @@ void bn_ollama_list(struct bn_server *s, const struct bn_request *request, struc
         if (is_ps && e->state != BN_ENGINE_OPEN) continue;
         bn_json *m = bn_json_add_object(models);
         put_model(m, e);
-        bn_json_put_string(m, "name", e->id);
-        bn_json_put_string(m, "model", e->id);
-        bn_json_put_text(m, "digest", e->facts.model_sha256);
-        bn_json_put_u64(m, "size", is_ps ? bn_model_resident_bytes(e->model) : e->n_bytes);
+        BN_PUT(m, BN_STRING("name", e->id), BN_STRING("model", e->id),
+               BN_TEXT("digest", e->facts.model_sha256),
+               BN_U64("size", is_ps ? bn_model_resident_bytes(e->model) : e->n_bytes));
         if (!is_ps) continue;
         bn_clock_format(expires_s(e), expires);
-        bn_json_put_string(m, "expires_at", expires);
-        bn_json_put_u64(m, "context_length", e->n_ctx);
+        BN_PUT(m, BN_STRING("expires_at", expires), BN_U64("context_length", e->n_ctx));
         if (e->model->device == NULL) bn_json_put_u64(m, "size_vram", 0);
     }
     pthread_mutex_unlock(&s->lock);

@@ -157,13 +157,12 @@ static bn_json *new_document(const struct bn_job *job)
     bn_buf_printf(&id, "%s-%s", job->chat ? "chatcmpl" : "cmpl", job->id);
     bn_json_put_string(document, "id", bn_buf_text(&id));
     bn_buf_release(&id);
-    bn_json_put_string(document, "object",
-                       !job->chat    ? "text_completion"
-                       : job->stream ? "chat.completion.chunk"
-                                     : "chat.completion");
-    bn_json_put_u64(document, "created", job->created_s);
-    bn_json_put_string(document, "model", job->engine->id);
-    bn_json_put_string(document, "system_fingerprint", job->server->fingerprint);
+    BN_PUT(document,
+           BN_STRING("object", !job->chat    ? "text_completion"
+                               : job->stream ? "chat.completion.chunk"
+                                             : "chat.completion"),
+           BN_U64("created", job->created_s), BN_STRING("model", job->engine->id),
+           BN_STRING("system_fingerprint", job->server->fingerprint));
     return document;
 }
 
@@ -171,9 +170,8 @@ static void put_usage(bn_json *document, const struct bn_job *job)
 {
     struct bn_usage n = bn_answer_usage(job);
     bn_json *usage = bn_json_put_object(document, "usage");
-    bn_json_put_u64(usage, "prompt_tokens", n.n_prompt);
-    bn_json_put_u64(usage, "completion_tokens", n.n_generated);
-    bn_json_put_u64(usage, "total_tokens", n.n_prompt + n.n_generated);
+    BN_PUT(usage, BN_U64("prompt_tokens", n.n_prompt), BN_U64("completion_tokens", n.n_generated),
+           BN_U64("total_tokens", n.n_prompt + n.n_generated));
     bn_json_put_u64(bn_json_put_object(usage, "prompt_tokens_details"), "cached_tokens", n.n_cached);
     bn_json_put_u64(bn_json_put_object(usage, "completion_tokens_details"), "reasoning_tokens", n.n_thought);
 }
@@ -216,8 +214,7 @@ static bn_json *document(struct bn_job *job)
     for (size_t i = 0; i < job->n_choices; i++) {
         struct bn_choice *c = &job->choices[i];
         bn_json *choice = bn_json_add_object(choices);
-        bn_json_put_u64(choice, "index", i);
-        bn_json_put_string(choice, "finish_reason", finish_reason(c));
+        BN_PUT(choice, BN_U64("index", i), BN_STRING("finish_reason", finish_reason(c)));
         bn_answer_put_logprobs(choice, c);
         if (job->chat)
             put_message(choice, c);
@@ -234,10 +231,8 @@ bn_json *bn_openai_error(unsigned status, const char *param, const char *code, c
 {
     bn_json *d = bn_json_new_object();
     bn_json *error = bn_json_put_object(d, "error");
-    bn_json_put_string(error, "message", message);
-    bn_json_put_string(error, "type", bn_reply_error_type(status));
-    bn_json_put_string(error, "param", param);
-    bn_json_put_string(error, "code", code);
+    BN_PUT(error, BN_STRING("message", message), BN_STRING("type", bn_reply_error_type(status)),
+           BN_STRING("param", param), BN_STRING("code", code));
     return d;
 }
 
