@@ -14,7 +14,7 @@
 struct bn_member {
     const char *name;
     uint64_t n;
-    enum { BN_AS_U64, BN_AS_COUNT, BN_AS_STRING, BN_AS_TEXT, BN_AS_NUMBER, BN_AS_BOOL } as;
+    enum { BN_AS_U64, BN_AS_COUNT, BN_AS_STRING, BN_AS_TEXT, BN_AS_NUMBER, BN_AS_F32, BN_AS_BOOL } as;
     const char *text;
     double number;
 };
@@ -27,6 +27,7 @@ struct bn_member {
 #define BN_STRING(name, value) BN_MEMBER(name, 0, BN_AS_STRING, value, 0)
 #define BN_TEXT(name, value) BN_MEMBER(name, 0, BN_AS_TEXT, value, 0)
 #define BN_NUMBER(name, value) BN_MEMBER(name, 0, BN_AS_NUMBER, NULL, value)
+#define BN_F32(name, value) BN_MEMBER(name, 0, BN_AS_F32, NULL, (double)(value))
 #define BN_FLAG(name, value) BN_MEMBER(name, value, BN_AS_BOOL, NULL, 0)
 
 static inline void bn_put_members(bn_json *object, const struct bn_member *m, size_t n)
@@ -37,6 +38,7 @@ static inline void bn_put_members(bn_json *object, const struct bn_member *m, si
         if (m->as == BN_AS_STRING) bn_json_put_string(object, m->name, m->text);
         if (m->as == BN_AS_TEXT) bn_json_put_text(object, m->name, m->text);
         if (m->as == BN_AS_NUMBER) bn_json_put_number(object, m->name, m->number);
+        if (m->as == BN_AS_F32) bn_json_put_f32(object, m->name, (float)m->number);
         if (m->as == BN_AS_BOOL) bn_json_put_bool(object, m->name, m->n != 0);
     }
 }
