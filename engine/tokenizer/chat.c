@@ -30,8 +30,9 @@
 #define LLAMA3(role) "{" HEADER "}" role "{" HEADER_END "}\n\n"
 #define LLAMA3_TURN LLAMA3("%r") "%t{" EOT "}"
 #define CHATML(content) "{" IM_START "}%r\n" content "{" IM_END "}\n"
-#define CHATML_FORM(name, content, answer, end) \
-    name, "", {CHATML(content), CHATML(content), CHATML(answer)}, "", "{" IM_START "}assistant\n" end
+#define CHATML_FORM(the_name, content, answer, after)                                 \
+    .name = the_name, .messages = {CHATML(content), CHATML(content), CHATML(answer)}, \
+    .end = "{" IM_START "}assistant\n" after, .stops = {IM_END}
 #define NO_THOUGHTS "[" THINK "]\n\n[" THINK_END "]\n\n"
 static const struct form {
     const char *name, *begin, *messages[3], *between, *end;
@@ -40,39 +41,30 @@ static const struct form {
     const char *result, *empty; /* a result; an answer without text */
 } FORMS[] = {
     [BN_TEMPLATE_AUTO] = {.name = "auto"},
-    [BN_TEMPLATE_RAW] = {"raw", "", {"%c", "%c", "%c"}, "\n", "", .stops = {NULL}},
-    [BN_TEMPLATE_INSTRUCT] = {"instruct",
-                              "",
-                              {"System: %t\n\n", "Q: %t\nA:", " %t\n\n"},
-                              "",
-                              "",
+    [BN_TEMPLATE_RAW] = {.name = "raw", .messages = {"%c", "%c", "%c"}, .between = "\n"},
+    [BN_TEMPLATE_INSTRUCT] = {.name = "instruct",
+                              .messages = {"System: %t\n\n", "Q: %t\nA:", " %t\n\n"},
                               .stops = {"\n\nQ:", "\n\nHuman:"}},
-    [BN_TEMPLATE_LLAMA3_CHAT] = {"llama3-chat",
-                                 "{" BEGIN "}",
-                                 {LLAMA3_TURN, LLAMA3_TURN, LLAMA3_TURN},
-                                 "",
-                                 LLAMA3("assistant"),
+    [BN_TEMPLATE_LLAMA3_CHAT] = {.name = "llama3-chat",
+                                 .begin = "{" BEGIN "}",
+                                 .messages = {LLAMA3_TURN, LLAMA3_TURN, LLAMA3_TURN},
+                                 .end = LLAMA3("assistant"),
                                  .stops = {EOT}},
-    [BN_TEMPLATE_BITNET] = {"bitnet",
-                            "",
-                            {"System: %t{" EOT "}", "User: %t{" EOT "}", "Assistant: %t{" EOT "}"},
-                            "",
-                            "Assistant: ",
+    [BN_TEMPLATE_BITNET] = {.name = "bitnet",
+                            .messages = {"System: %t{" EOT "}", "User: %t{" EOT "}",
+                                         "Assistant: %t{" EOT "}"},
+                            .end = "Assistant: ",
                             .stops = {EOT}},
-    [BN_TEMPLATE_CHATML] = {CHATML_FORM("chatml", "%c", "%c", ""), .stops = {IM_END}},
-    [BN_TEMPLATE_QWEN3] = {CHATML_FORM("qwen3", "%c", "%a", ""), .stops = {IM_END}},
-    [BN_TEMPLATE_QWEN3_NO_THINK] = {CHATML_FORM("qwen3-no-think", "%c", "%a", NO_THOUGHTS),
-                                    .stops = {IM_END}},
-    [BN_TEMPLATE_QWEN35] = {CHATML_FORM("qwen35", "%t", "%b", "[" THINK "]\n"), .stops = {IM_END},
-                            .calls = BN_CALLS_XML},
+    [BN_TEMPLATE_CHATML] = {CHATML_FORM("chatml", "%c", "%c", "")},
+    [BN_TEMPLATE_QWEN3] = {CHATML_FORM("qwen3", "%c", "%a", "")},
+    [BN_TEMPLATE_QWEN3_NO_THINK] = {CHATML_FORM("qwen3-no-think", "%c", "%a", NO_THOUGHTS)},
+    [BN_TEMPLATE_QWEN35] = {CHATML_FORM("qwen35", "%t", "%b", "[" THINK "]\n"), .calls = BN_CALLS_XML},
     [BN_TEMPLATE_QWEN35_NO_THINK] = {CHATML_FORM("qwen35-no-think", "%t", "%b", NO_THOUGHTS),
-                                     .stops = {IM_END}, .calls = BN_CALLS_XML},
-    [BN_TEMPLATE_FALCON3] = {"falcon3",
-                             "",
-                             {"[<|system|>]\n%c\n", "[<|user|>]\n%c\n",
-                              "[<|assistant|>]\n%c{<|endoftext|>}\n"},
-                             "",
-                             "[<|assistant|>]\n",
+                                     .calls = BN_CALLS_XML},
+    [BN_TEMPLATE_FALCON3] = {.name = "falcon3",
+                             .messages = {"[<|system|>]\n%c\n", "[<|user|>]\n%c\n",
+                                          "[<|assistant|>]\n%c{<|endoftext|>}\n"},
+                             .end = "[<|assistant|>]\n",
                              .stops = {"<|user|>"},
                              .calls = BN_CALLS_LIST,
                              .result = "[<|assistant|>]\n[<tool_response>]\n%c\n[</tool_response>]\n",
@@ -426,11 +418,11 @@ static bn_status put_field(struct prompt *p, char field, const struct bn_chat_tu
     }
 }
 
-/* A text of the tables; turn, call: for one that has their fields. */
+/* A text of the tables, if it is there; turn, call: for one that has their fields. */
 static bn_status put(struct prompt *p, const char *text, const struct bn_chat_turn *turn,
                      const struct bn_chat_call *call)
 {
-    while (*text != '\0') {
+    while (text != NULL && *text != '\0') {
         size_t n = strcspn(text, "{[%");
         bn_buf_append(&p->text, text, n);
         text += n;
@@ -487,7 +479,7 @@ static bn_status put_turns(struct prompt *p, bn_template tmpl)
     const struct bn_conversation *c = p->c;
     const struct form *form = p->form = form_of(tmpl);
     BN_TRY(check_turns(tmpl, c, p->err));
-    if (form->begin == NULL)
+    if (form->messages[0] == NULL)
         return bn_fail(p->err, BN_ERR_ARG, "the template %s cannot be rendered", bn_template_name(tmpl));
     p->last_question = find_question(c, form);
     BN_TRY(put(p, form->begin, NULL, NULL));
