@@ -15,7 +15,6 @@
 #include "tools/cli/report.h"
 #include "tools/serve/job.h"
 
-#define SECOND 1000000000u
 #define PING_NS (10u * (uint64_t)SECOND) /* of silence */
 #define MAX_RETRY_S 120u
 #define LOST "device_lost" /* the code of such errors */

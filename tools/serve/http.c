@@ -28,7 +28,6 @@
 #define DISCARDED 4u                 /* bodies up to this many times the limit are read, then refused */
 #define PER_ADDRESS 64u
 #define CLOSING 16u /* connections above the limit, while others close to make way */
-#define SECOND 1000000000u
 
 /* A connection, from its beginning to its end. */
 struct link {

@@ -21,7 +21,6 @@
 #include "tools/cli/report.h"
 #include "tools/serve/job.h"
 
-#define SECOND 1000000000u
 #define NEVER UINT64_MAX
 #define ENDING ".gguf"
 #define LATEST ":latest"

@@ -250,14 +250,6 @@ static bn_json *benchmarks_document(struct bn_benchmarks *b)
     return document;
 }
 
-/* Appends a file; number is its place in the document. *type is its type for HTTP. False: there is no such file. */
-static bool read_report(const struct bn_benchmarks *b, uint64_t number, struct bn_buf *out, const char **type)
-{
-    if (number >= b->n_files) return false;
-    *type = type_of(b->files[number]);
-    return bn_file_read_regular(b->files[number], out, NULL) == BN_OK;
-}
-
 static void benchmarks(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     (void)request;
@@ -274,15 +266,16 @@ static void benchmarks(struct bn_server *s, const struct bn_request *request, st
 static void report(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     const char *number = request->path + sizeof REPORTS - 1;
+    const struct bn_benchmarks *b = &s->benchmarks;
     uint64_t at;
     reply->body.max = BN_JSON_MAX_BYTES;
-    if (!bn_number_u64(number, strlen(number), &at) ||
-        !read_report(&s->benchmarks, at, &reply->body, &reply->type)) {
+    if (!bn_number_u64(number, strlen(number), &at) || at >= b->n_files ||
+        bn_file_read_regular(b->files[at], &reply->body, NULL) != BN_OK) {
         reply->body.len = 0;
-        reply->type = NULL;
         bn_reply_error(reply, 404, NULL, NULL, "no such report");
         return;
     }
+    reply->type = type_of(b->files[at]);
     reply->status = 200;
     reply->policy =
         "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src "

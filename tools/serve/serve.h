@@ -20,6 +20,7 @@
 #include "tools/cli/options.h"
 #include "tools/cli/text.h"
 
+#define SECOND 1000000000u /* nanoseconds */
 #define BN_SERVE_MAX_CHOICES 16u
 #define BN_SERVE_MAX_N 8u
 #define BN_SERVE_MAX_STOPS 16u

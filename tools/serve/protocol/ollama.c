@@ -296,7 +296,7 @@ static int64_t expires_s(const struct bn_engine *e)
 {
     uint64_t now = bn_clock_ns(), since = e->n_users > 0 ? now : e->used_ns;
     if (e->server->n_engines == 1 || e->keep_ns >= UINT64_MAX - since) return NEVER;
-    return bn_clock_utc() + (int64_t)((since + e->keep_ns) / 1000000000u) - (int64_t)(now / 1000000000u);
+    return bn_clock_utc() + (int64_t)((since + e->keep_ns) / SECOND) - (int64_t)(now / SECOND);
 }
 
 /* /api/tags, and /api/ps: those that are open. */
