@@ -336,13 +336,12 @@ static bn_status put_format(struct bn_schema *s, const bn_json *format, struct b
 {
     const char *name = "";
     (void)bn_json_string(format, &name);
-    for (size_t i = 0; i < BN_ARRAY_LEN(FORMATS); i++)
-        if (strcmp(FORMATS[i].name, name) == 0) {
-            bn_buf_printf(e, "(\"\\\"\" %s \"\\\"\")", FORMATS[i].text);
-            return BN_OK;
-        }
-    return bn_schema_refuse(s, "format",
-                            "is not one of date, time, date-time, uuid, email, hostname, ipv4, uri");
+    size_t i = BN_FIND(FORMATS, name);
+    if (i == BN_ARRAY_LEN(FORMATS))
+        return bn_schema_refuse(s, "format",
+                                "is not one of date, time, date-time, uuid, email, hostname, ipv4, uri");
+    bn_buf_printf(e, "(\"\\\"\" %s \"\\\"\")", FORMATS[i].text);
+    return BN_OK;
 }
 
 bn_status bn_schema_put_string(struct bn_schema *s, const bn_json *schema, struct bn_buf *e)

@@ -10,7 +10,6 @@
  */
 #include "infer/session.h"
 
-
 #include "base/error.h"
 #include "gguf/types.h"
 

@@ -114,12 +114,9 @@ static const struct calls {
 
 bool bn_template_from_name(const char *name, bn_template *out)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
-        if (strcmp(name, FORMS[i].name) != 0) continue;
-        *out = (bn_template)i;
-        return true;
-    }
-    return false;
+    size_t i = BN_FIND(FORMS, name);
+    if (i < BN_ARRAY_LEN(FORMS)) *out = (bn_template)i;
+    return i < BN_ARRAY_LEN(FORMS);
 }
 
 const char *bn_template_name(bn_template tmpl)
@@ -311,10 +308,7 @@ static const struct bn_chat_turn NO_SYSTEM = {.role = "system", .content = ""}; 
 
 static size_t role_of(const struct bn_chat_turn *turn)
 {
-    size_t i = 0;
-    while (i < BN_ARRAY_LEN(ROLES) && strcmp(turn->role, ROLES[i]) != 0)
-        i++;
-    return i;
+    return BN_FIND(ROLES, turn->role);
 }
 
 static bn_status put(struct prompt *p, const char *text, const struct bn_chat_turn *turn,

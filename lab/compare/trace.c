@@ -29,10 +29,7 @@ const char *bn_op_name(enum bn_op op)
 /* BN_AT_COUNT for an unknown name. */
 static enum bn_op op_from_name(const char *name)
 {
-    unsigned i = 0;
-    while (i < BN_AT_COUNT && strcmp(OPS[i].name, name) != 0)
-        i++;
-    return (enum bn_op)i;
+    return (enum bn_op)BN_FIND(OPS, name);
 }
 
 enum bn_op_kind bn_op_kind_of(enum bn_op op)

@@ -59,9 +59,8 @@ static bn_status check_link(const bn_json *record, size_t i, const char *previou
 
 static struct bn_entry *entry_of(struct bn_ledger *l, const char *id)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (strcmp(l->entries[i].id, id) == 0) return &l->entries[i];
-    return NULL;
+    size_t i = bn_find_text(l->entries, l->n, sizeof *l->entries, id);
+    return i < l->n ? &l->entries[i] : NULL;
 }
 
 static bn_status take_run(struct bn_ledger *l, const bn_json *record, size_t i, bn_error *err)
@@ -78,9 +77,7 @@ static bn_status take_run(struct bn_ledger *l, const bn_json *record, size_t i, 
     e->like =
         (struct bn_likeness){bn_json_text_of(record, "machine"), bn_json_text_of(record, "settings_sha256"),
                              bn_json_text_of(record, "model_sha256")};
-    unsigned s = 0;
-    while (s < BN_ARRAY_LEN(STATES) && strcmp(STATES[s], state) != 0)
-        s++;
+    unsigned s = (unsigned)BN_FIND(STATES, state);
     if (s == BN_ARRAY_LEN(STATES) || e->name[0] == '\0')
         return bn_fail(err, BN_ERR_FORMAT, "record %zu has no name or no state", i);
     if (strcmp(e->like.machine, l->machine_key) != 0)

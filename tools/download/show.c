@@ -56,9 +56,8 @@ static void say_event(const char *name, const struct bn_transfer_event *e)
     bn_json *o = bn_download_event(name);
     BN_PUT(o, BN_STRING("url", e->url), BN_COUNT("size", e->size), BN_U64("have", e->have),
            BN_U64("fetched", e->fetched));
-    if (e->phase == BN_TRANSFER_RETRY) {
+    if (e->phase == BN_TRANSFER_RETRY)
         BN_PUT(o, BN_U64("attempt", e->attempt), BN_U64("wait_ms", e->wait_ms));
-    }
     if (e->message != NULL) bn_json_put_string(o, "message", e->message);
     if (bn_download_say(o, NULL) != BN_OK) bn_report_warning("out of memory: an event is missing");
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 #ifndef BN_NO_GIT
 #include <git2.h>
 

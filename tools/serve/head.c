@@ -126,9 +126,8 @@ static bool is_same_origin(const struct bn_head *head)
 /* The origin as --cors names it; NULL: it is not permitted. */
 static const char *permitted_origin(const struct bn_serve_options *o, const char *origin)
 {
-    for (size_t i = 0; i < o->cors.n; i++)
-        if (strcmp(origin, o->cors.list[i]) == 0) return o->cors.list[i];
-    return NULL;
+    size_t i = bn_find_text(o->cors.list, o->cors.n, sizeof *o->cors.list, origin);
+    return i < o->cors.n ? o->cors.list[i] : NULL;
 }
 
 bool bn_head_is_origin(const char *text)

@@ -224,9 +224,8 @@ static void put_memory(bn_json *d, const struct bn_server *s, uint64_t receipt_b
 static void put_sequence(bn_json *list, struct bn_server *s, const struct bn_choice *c)
 {
     bn_json *o = bn_json_add_object(list);
-    if (s->n_engines > 1) {
+    if (s->n_engines > 1)
         BN_PUT(o, BN_STRING("model", c->job->engine->id), BN_U64("n_ctx", c->job->engine->n_ctx));
-    }
     BN_PUT(o, BN_U64("sequence", c->lane), BN_U64("client", client_of(s, c->job)),
            BN_STRING("state", c->n_seen > 0 ? "answer" : "prompt"), BN_U64("position", c->position),
            BN_U64("prompt_tokens", c->gen.n_prompt), BN_U64("generated_tokens", c->n_seen),
