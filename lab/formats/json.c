@@ -94,10 +94,8 @@ bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_e
     bn_status status = put_stacks(document, s, err);
     if (status == BN_OK && s->measured != NULL)
         status = put_stacks(bn_json_put_object(document, "measured"), s->measured, err);
-    if (status == BN_OK) status = bn_json_write(document, true, out, err);
+    if (status == BN_OK) status = bn_json_write_line(document, true, out, err);
     bn_json_free(document);
-    bn_buf_putc(out, '\n');
-    if (status == BN_OK) status = bn_buf_check(out, err);
     bn_status back =
         status == BN_OK ? bn_json_parse(&read, out->data + before, out->len - before, NULL) : BN_OK;
     if (back != BN_OK) status = back == BN_ERR_NOMEM ? bn_nomem(err) : too_large(s, err);

@@ -220,11 +220,9 @@ static bn_status seal(struct bn_ledger *l, bn_json *record, bn_error *err)
 
 static bn_json *new_record(struct bn_ledger *l, const char *kind, const char *name)
 {
-    char now[21];
     bn_json *records = (bn_json *)(uintptr_t)bn_json_get(l->document, "records");
     bn_json *record = bn_json_add_object(records);
-    bn_clock_format(bn_clock_utc(), now);
-    BN_PUT(record, BN_STRING("kind", kind), BN_STRING("name", name), BN_STRING("saved", now));
+    BN_PUT(record, BN_STRING("kind", kind), BN_STRING("name", name), BN_TIME("saved", bn_clock_utc()));
     return record;
 }
 

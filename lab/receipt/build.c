@@ -285,10 +285,8 @@ static bn_status put_predicate(struct build *b, bn_json *statement)
     const struct bn_generation *gen = b->gen;
     const bn_device_info *device = bn_model_device(b->model);
     bn_json *predicate = bn_json_put_object(statement, "predicate");
-    char stamp[21];
-    bn_clock_format(bn_clock_utc(), stamp);
-    BN_PUT(predicate, BN_STRING("schema_version", BN_RECEIPT_SCHEMA_VERSION), BN_STRING("timestamp", stamp),
-           BN_STRING("compute_path", "real"),
+    BN_PUT(predicate, BN_STRING("schema_version", BN_RECEIPT_SCHEMA_VERSION),
+           BN_TIME("timestamp", bn_clock_utc()), BN_STRING("compute_path", "real"),
            BN_STRING("backend", device != NULL ? BN_RECEIPT_DEVICE_BACKEND : "cpu"));
     if (device != NULL) bn_machine_put_device(bn_json_put_object(predicate, "device"), device);
     BN_PUT(predicate, BN_FLAG("deterministic", true), BN_U64("tokens_requested", gen->n_predict),

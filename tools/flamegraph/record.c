@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "lab/kit/put_counts.h"
 #include "lab/stats/interval.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/text.h"
@@ -80,10 +81,8 @@ bn_status bn_flamegraph_resolve(bn_stacks *out, bn_recording *recording,
 void bn_flamegraph_put_origin(bn_json *about)
 {
     struct bn_machine machine;
-    char now[21];
-    bn_clock_format(bn_clock_utc(), now);
     bn_machine_read(&machine);
-    bn_json_put_string(about, "created", now);
+    BN_PUT(about, BN_TIME("created", bn_clock_utc()));
     bn_cli_put_provenance(about, &machine);
 }
 

@@ -325,8 +325,7 @@ static bn_status show(const struct bn_args *args, const bn_stacks *view,
     if (status == BN_OK && agreement != NULL && args->json) bn_agreement_put(document, agreement);
     if (status == BN_OK && agreement != NULL && !args->json) put_agreement(&out, agreement);
     if (status == BN_OK && args->json) {
-        status = bn_json_write(document, false, &out, err);
-        bn_buf_putc(&out, '\n');
+        status = bn_json_write_line(document, false, &out, err);
         bn_report_json_began();
     }
     if (status == BN_OK) status = bn_cli_write(o->output, &out, err);

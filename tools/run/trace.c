@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "infer/session.h"
 #include "lab/host/machine.h"
+#include "lab/kit/put_counts.h"
 #include "lab/profile/document.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
@@ -119,13 +120,10 @@ bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_
     struct bn_machine machine;
     struct bn_buf text = {.max = SIZE_MAX};
     bn_error why = {0};
-    char now[21];
     bn_machine_read(&machine);
-    bn_clock_format(bn_clock_utc(), now);
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
-    bn_json_put_string(doc, "command", "bn-run generate");
-    bn_json_put_string(doc, "created", now);
+    BN_PUT(doc, BN_STRING("schema", BN_PROF_SCHEMA), BN_STRING("command", "bn-run generate"),
+           BN_TIME("created", bn_clock_utc()));
     bn_cli_put_provenance(doc, &machine);
     (void)bn_cli_put_model(doc, args);
     bn_json_put_string(doc, "isa", bn_isa_name());

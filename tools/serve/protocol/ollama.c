@@ -74,10 +74,9 @@ static bool read_common(struct bn_ask *ask)
 
 static bn_json *new_document(const struct bn_job *job, bool done)
 {
-    char now[21];
     bn_json *d = bn_json_new_object();
-    bn_clock_format(bn_clock_utc(), now);
-    BN_PUT(d, BN_STRING("model", job->engine->id), BN_STRING("created_at", now), BN_FLAG("done", done));
+    BN_PUT(d, BN_STRING("model", job->engine->id), BN_TIME("created_at", bn_clock_utc()),
+           BN_FLAG("done", done));
     return d;
 }
 
@@ -277,12 +276,11 @@ static void put_model(bn_json *out, const struct bn_engine *e)
     bool is_open = e->state == BN_ENGINE_OPEN;
     const char *arch = is_open ? bn_model_arch(e->model) : "";
     double n = is_open ? (double)n_parameters(e->model) : 0.0;
-    char time[21], size[32] = "";
+    char size[32] = "";
     bn_json *shape = bn_json_new_object();
     if (is_open) bn_receipt_put_shape(shape, e->model);
-    bn_clock_format(e->modified_s, time);
     if (n > 0) snprintf(size, sizeof size, "%.1f%c", n / (n < 1e9 ? 1e6 : 1e9), n < 1e9 ? 'M' : 'B');
-    bn_json_put_string(out, "modified_at", time);
+    BN_PUT(out, BN_TIME("modified_at", e->modified_s));
     bn_json *details = bn_json_put_object(out, "details");
     BN_PUT(details, BN_STRING("format", "gguf"), BN_STRING("family", arch));
     bn_json_put_texts(details, "families", &arch, 1);
@@ -304,7 +302,6 @@ void bn_ollama_list(struct bn_server *s, const struct bn_request *request, struc
 {
     bn_json *d = bn_json_new_object(), *models = bn_json_put_array(d, "models");
     bool is_ps = strcmp(request->path, "/api/ps") == 0;
-    char expires[21];
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n_engines; i++) {
         const struct bn_engine *e = &s->engines[i];
@@ -315,8 +312,7 @@ void bn_ollama_list(struct bn_server *s, const struct bn_request *request, struc
                BN_TEXT("digest", e->facts.model_sha256),
                BN_U64("size", is_ps ? bn_model_resident_bytes(e->model) : e->n_bytes));
         if (!is_ps) continue;
-        bn_clock_format(expires_s(e), expires);
-        BN_PUT(m, BN_STRING("expires_at", expires), BN_U64("context_length", e->n_ctx));
+        BN_PUT(m, BN_TIME("expires_at", expires_s(e)), BN_U64("context_length", e->n_ctx));
         if (e->model->device == NULL) bn_json_put_u64(m, "size_vram", 0);
     }
     pthread_mutex_unlock(&s->lock);
