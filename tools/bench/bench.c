@@ -36,12 +36,10 @@ bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
 
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine)
 {
-    struct bn_machine here;
     bn_json *doc = bn_json_new_object();
-    if (machine == NULL) bn_machine_read(&here);
     BN_PUT(doc, BN_STRING("schema", "bn.bench/1"), BN_STRING("command", command),
            BN_TIME("created", bn_clock_utc()));
-    bn_cli_put_provenance(doc, machine != NULL ? machine : &here);
+    bn_cli_put_provenance(doc, machine);
     return doc;
 }
 

@@ -88,10 +88,14 @@ void bn_cli_note_device(const bn_device_info *of_model)
 
 static void put_machine(bn_json *doc, const struct bn_machine *machine)
 {
-    struct bn_machine with = *machine;
+    struct bn_machine with;
     struct bn_machine_id id;
     bn_error err = {0};
     bn_json *o = bn_json_put_object(doc, "machine");
+    if (machine != NULL)
+        with = *machine;
+    else
+        bn_machine_read(&with);
     if (device.known) with.device = &device.info;
     bn_machine_put(o, &with);
     explain_nulls(o);

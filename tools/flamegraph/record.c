@@ -80,10 +80,8 @@ bn_status bn_flamegraph_resolve(bn_stacks *out, bn_recording *recording,
 
 void bn_flamegraph_put_origin(bn_json *about)
 {
-    struct bn_machine machine;
-    bn_machine_read(&machine);
     BN_PUT(about, BN_TIME("created", bn_clock_utc()));
-    bn_cli_put_provenance(about, &machine);
+    bn_cli_put_provenance(about, NULL);
 }
 
 void bn_flamegraph_describe_others(char out[BN_FLAMEGRAPH_OTHERS_ROOM], const bn_json *about)

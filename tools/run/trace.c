@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "infer/session.h"
-#include "lab/host/machine.h"
 #include "lab/kit/put_counts.h"
 #include "lab/profile/document.h"
 #include "tools/cli/provenance.h"
@@ -117,18 +116,15 @@ bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_
                                const struct bn_run_engine *engine, const struct bn_generation *gen,
                                bn_error *err)
 {
-    struct bn_machine machine;
     struct bn_buf text = {.max = SIZE_MAX};
     bn_error why = {0};
-    bn_machine_read(&machine);
     bn_json *doc = bn_json_new_object();
     BN_PUT(doc, BN_STRING("schema", BN_PROF_SCHEMA), BN_STRING("command", "bn-run generate"),
            BN_TIME("created", bn_clock_utc()));
-    bn_cli_put_provenance(doc, &machine);
+    bn_cli_put_provenance(doc, NULL);
     (void)bn_cli_put_model(doc, args);
-    bn_json_put_string(doc, "isa", bn_isa_name());
-    bn_json_put_u64(doc, "prompt_tokens", gen->n_prompt);
-    bn_json_put_u64(doc, "decoded_tokens", gen->n_ids);
+    BN_PUT(doc, BN_STRING("isa", bn_isa_name()), BN_U64("prompt_tokens", gen->n_prompt),
+           BN_U64("decoded_tokens", gen->n_ids));
     put_steps(doc, gen);
     bn_status status = bn_prof_put(doc, prof, bn_model_hparams(engine->model), err);
     if (status == BN_OK) status = bn_json_write(doc, false, &text, err);

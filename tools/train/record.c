@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/elementary.h"
-#include "lab/host/machine.h"
 #include "lab/kit/put_counts.h"
 #include "lab/receipt/open.h"
 #include "tools/cli/provenance.h"
@@ -43,10 +42,8 @@ bn_status bn_train_write_model(const char *path, const struct bn_weights *w, str
 
 void bn_train_put_origin(bn_json *doc)
 {
-    struct bn_machine machine;
     bn_json *all = bn_json_new_object(), *library = bn_json_put_object(doc, "library");
-    bn_machine_read(&machine);
-    bn_cli_put_provenance(all, &machine);
+    bn_cli_put_provenance(all, NULL);
     bn_json_put_copy(doc, "program", bn_json_get(all, "program"));
     bn_json_free(all);
     BN_PUT(library, BN_STRING("name", bn_blas_library()), BN_STRING("core", bn_blas_core()));
@@ -96,11 +93,9 @@ static void put_ranks(bn_json *doc, const struct bn_train_run *run)
 
 static bn_json *make_record(const struct bn_train_run *run, const char *model_sha256)
 {
-    struct bn_machine machine;
     bn_json *doc = bn_json_new_object();
-    bn_machine_read(&machine);
     bn_json_put_string(doc, "schema", BN_TRAINING_SCHEMA);
-    bn_cli_put_provenance(doc, &machine);
+    bn_cli_put_provenance(doc, NULL);
     static const char *const KEPT[] = {"library", "settings", "data", "corpus"};
     for (size_t i = 0; i < BN_ARRAY_LEN(KEPT); i++)
         bn_json_put_copy(doc, KEPT[i], bn_json_get(run->document, KEPT[i]));
