@@ -379,8 +379,7 @@ static bn_status join(struct bn_mpi *m, bn_error *err)
     BN_TRY(load(m, err));
     if (m->plugin->start(&m->index, &m->count, &threads, reason) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "MPI does not start: %s", reason);
-    m->pieces = bn_alloc(m->count, sizeof *m->pieces);
-    if (m->pieces == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(m->pieces, m->count, err));
     if (threads == 0 || m->count == 1) m->heartbeat.silence_ns = 0;
     /* Other machines may have other variables. */
     BN_TRY(broadcast(m, 0, &m->timeout_ns, sizeof m->timeout_ns, err));

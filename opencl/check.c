@@ -6,8 +6,6 @@
 #define _GNU_SOURCE
 #include "opencl/check.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "infer/pass.h"
 #include "model/weights.h"
 #include "opencl/device.h"

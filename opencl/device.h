@@ -56,9 +56,6 @@ struct bn_device {
     struct bn_cl_linear head_linear; /* a ternary head, or there is none (rows 0) */
 };
 
-/* Uploads the weights. Nothing is uploaded when they do not fit. Defined in weights.c. */
-BN_MUST_CHECK bn_status bn_cl_upload(struct bn_device *d, bn_error *err);
-
 /* ---- a session ---- */
 
 /* A token of the batch, as kernels see it: where its sequence has its keys and values, and its state. */

@@ -56,7 +56,8 @@ static bn_status load(struct bn_cl_api *api, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_cl_load(const struct bn_cl_api **out, bn_error *err)
+/* Once for the process. BN_ERR_UNSUPPORTED with the package to install. */
+static bn_status load_once(const struct bn_cl_api **out, bn_error *err)
 {
     pthread_mutex_lock(&loader.lock);
     bn_status status = loader.loaded ? BN_OK : load(&loader.api, err);
@@ -202,12 +203,13 @@ static void describe(struct bn_cl_device *d, size_t n)
     find_lacks(d);
 }
 
-bn_status bn_cl_find(struct bn_cl_device *out, size_t n, size_t *n_found, bn_error *err)
+/* The n-th device of all platforms, as bn_devices lists them. *n_found: how many there are. Neither context nor program. */
+static bn_status find(struct bn_cl_device *out, size_t n, size_t *n_found, bn_error *err)
 {
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n_platforms = 0;
     *n_found = 0;
-    BN_TRY(bn_cl_load(&out->api, err));
+    BN_TRY(load_once(&out->api, err));
     /* Without drivers the loader has an error of its own; a driver that fails has no devices. */
     if (out->api->GetPlatformIDs(MAX_PLATFORMS, platforms, &n_platforms) != CL_SUCCESS) n_platforms = 0;
     for (cl_uint p = 0; p < n_platforms && p < MAX_PLATFORMS; p++) {
@@ -237,10 +239,10 @@ bn_status bn_cl_find(struct bn_cl_device *out, size_t n, size_t *n_found, bn_err
 bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err)
 {
     struct bn_cl_device device = {0};
-    bn_status status = bn_cl_find(&device, 0, n, err);
+    bn_status status = find(&device, 0, n, err);
     for (size_t i = 0; i < *n && i < room && status == BN_OK; i++) {
         device = (struct bn_cl_device){0};
-        status = bn_cl_find(&device, i, n, err);
+        status = find(&device, i, n, err);
         out[i] = device.info;
     }
     return status;
@@ -272,7 +274,7 @@ bn_status bn_cl_open(struct bn_cl_device **out, size_t n, const struct bn_cl_opt
     *out = NULL;
     struct bn_cl_device *d = bn_alloc(1, sizeof *d);
     if (d == NULL) return bn_nomem(err);
-    bn_status status = bn_cl_find(d, n, &n_found, err);
+    bn_status status = find(d, n, &n_found, err);
     if (status == BN_OK && d->info.lacks[0] != '\0')
         status = bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, d->info.name, "the device %s lacks %s",
                                     d->info.id, d->info.lacks),

@@ -43,8 +43,6 @@ struct bn_cl_api {
 #undef BN_CL_MEMBER
 };
 
-/* Loads it once for the process. BN_ERR_UNSUPPORTED with the package to install. */
-BN_MUST_CHECK bn_status bn_cl_load(const struct bn_cl_api **out, bn_error *err);
 /* An error of OpenCL as one of ours. Of a lost device: BN_ERR_IO. */
 bn_status bn_cl_fail(bn_error *err, cl_int code, const char *doing);
 
@@ -89,8 +87,6 @@ struct bn_cl_device {
     _Atomic uint64_t bytes, n_buffers; /* allocated, and how many */
 };
 
-/* The n-th device of all platforms, as bn_devices lists them. *n_found: how many there are. Neither context nor program. */
-BN_MUST_CHECK bn_status bn_cl_find(struct bn_cl_device *out, size_t n, size_t *n_found, bn_error *err);
 /* The program of a device that has a context, from the cache or from the source; fills info.program. program.c */
 BN_MUST_CHECK bn_status bn_cl_build(struct bn_cl_device *device, const struct bn_cl_options *options,
                                     bn_error *err);

@@ -3,7 +3,6 @@
  * The feed-forward half of a layer with experts on a device: the stages of engine/infer/experts.c as launches of kernels. A
  * pair is a token and one of its experts; the pairs of a token are neighbours, in the order of the experts' numbers.
  */
-#include "base/error.h"
 #include "opencl/pass.h"
 
 static void choose(const struct bn_cl_pass *p)

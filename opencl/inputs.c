@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "opencl/pass.h"
 
 #define COLUMNS 64u /* work-items of a group that have a column each */

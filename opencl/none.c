@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "model/device.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* none of these functions needs what it is given */
+
 static bn_status refuse(bn_error *err)
 {
     return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "this build has no OpenCL"), err,
@@ -13,7 +15,6 @@ static bn_status refuse(bn_error *err)
 
 bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err)
 {
-    (void)out, (void)room;
     *n = 0;
     return refuse(err);
 }
@@ -21,88 +22,73 @@ bn_status bn_devices(bn_device_info *out, size_t room, size_t *n, bn_error *err)
 bn_status bn_device_open(struct bn_device **out, const struct bn_model *model, const char *selector,
                          bn_error *err)
 {
-    (void)model, (void)selector;
     *out = NULL;
     return refuse(err);
 }
 
 void bn_device_close(struct bn_device *device)
 {
-    (void)device;
 }
 
 const bn_device_info *bn_device_facts(const struct bn_device *device)
 {
-    (void)device;
     return NULL;
 }
 
 uint64_t bn_device_bytes(const struct bn_device *device)
 {
-    (void)device;
     return 0;
 }
 
 bn_status bn_device_measure(struct bn_device *device, enum bn_device_limit limit, size_t set_bytes,
                             uint64_t budget_ns, double *rate, bn_error *err)
 {
-    (void)device, (void)limit, (void)set_bytes, (void)budget_ns;
     *rate = 0;
     return refuse(err);
 }
 
 bn_status bn_device_session_open(struct bn_device_session **out, struct bn_session *session, bn_error *err)
 {
-    (void)session;
     *out = NULL;
     return refuse(err);
 }
 
 void bn_device_session_close(struct bn_device_session *session)
 {
-    (void)session;
 }
 
 bn_status bn_device_pass(struct bn_session *session, bn_error *err)
 {
-    (void)session;
     return refuse(err);
 }
 
 const char *bn_device_kernel_name(const struct bn_session *session, enum bn_kernel k)
 {
-    (void)session, (void)k;
     return NULL;
 }
 
 bn_status bn_device_take(struct bn_sequence *sequence, bn_error *err)
 {
-    (void)sequence;
     return refuse(err);
 }
 
 void bn_device_release(struct bn_sequence *sequence)
 {
-    (void)sequence;
 }
 
 void bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size_t first, size_t end)
 {
-    (void)to, (void)from, (void)first, (void)end;
 }
 
 bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_error *err)
 {
-    (void)sequence, (void)to_device;
     return refuse(err);
 }
 
 void bn_device_restore_state(struct bn_sequence *sequence)
 {
-    (void)sequence;
 }
 
 void bn_device_read_state(const struct bn_sequence *sequence)
 {
-    (void)sequence;
 }

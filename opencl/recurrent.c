@@ -4,7 +4,6 @@
  */
 #include <math.h>
 
-#include "base/error.h"
 #include "opencl/pass.h"
 
 struct shape {

@@ -259,12 +259,12 @@ static bn_status check_room(const struct bn_device *d, bn_error *err)
     return bn_hint(BN_ERR_NOMEM, err, "a smaller model, a device with more memory, or --device cpu");
 }
 
-bn_status bn_cl_upload(struct bn_device *d, bn_error *err)
+/* Nothing is uploaded when the weights do not fit. */
+static bn_status upload_weights(struct bn_device *d, bn_error *err)
 {
     const struct bn_model *m = d->model;
     BN_TRY(check_room(d, err));
-    d->layers = bn_alloc(m->hp.n_layer, sizeof *d->layers);
-    if (d->layers == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(d->layers, m->hp.n_layer, err));
     for (size_t i = 0; i < m->hp.n_layer; i++)
         BN_TRY(upload_layer(d, i, err));
     BN_TRY(upload_norm(d, &d->output_norm, m->output_norm, m->hp.n_embd, err));
@@ -296,7 +296,7 @@ static bn_status open_at(struct bn_device **out, const struct bn_model *model, s
     d->buffers.device = d->cl;
     if (status == BN_OK) status = bn_cl_check(d->cl, err);
     if (status == BN_OK) status = bn_cl_queue_open(&d->queue, d->cl, err);
-    if (status == BN_OK) status = bn_cl_upload(d, err);
+    if (status == BN_OK) status = upload_weights(d, err);
     if (status != BN_OK) {
         bn_device_close(d);
         return status;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/options.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
@@ -92,10 +93,8 @@ static bn_status print_file(const struct bn_args *args, const struct bn_fixture_
         return BN_OK;
     }
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.fixture/1");
-    bn_json_put_string(doc, "path", file->path);
-    bn_json_put_u64(doc, "bytes", file->n_bytes);
-    bn_json_put_string(doc, "sha256", file->sha256);
+    BN_PUT(doc, BN_STRING("schema", "bn.fixture/1"), BN_STRING("path", file->path),
+           BN_U64("bytes", file->n_bytes), BN_STRING("sha256", file->sha256));
     return bn_cli_flush_json(doc, false, err);
 }
 
@@ -158,9 +157,8 @@ static void count_check(void *user, const char *check, const char *name, const b
         tally->args->exit_code = (int)bn_status_exit(err->code);
     if (tally->args->json) {
         bn_json *o = bn_json_add_object(tally->checks);
-        bn_json_put_string(o, "check", check);
-        bn_json_put_string(o, "file", name);
-        bn_json_put_string(o, "status", bn_status_name(err->code));
+        BN_PUT(o, BN_STRING("check", check), BN_STRING("file", name),
+               BN_STRING("status", bn_status_name(err->code)));
         if (!good) bn_json_put_string(o, "message", err->msg);
     } else if (!good) {
         printf("bad   %-10s %s: %s\n", check, name, err->msg);
@@ -176,8 +174,7 @@ static bn_status verify(struct bn_args *args, bn_error *err)
     struct tally tally = {.args = args, .checks = bn_json_put_array(doc, "checks")};
     bn_status status =
         bn_fixtures_verify(((const struct options *)args->fields)->output, count_check, &tally, err);
-    bn_json_put_u64(doc, "good", tally.n_good);
-    bn_json_put_u64(doc, "bad", tally.n_bad);
+    BN_PUT(doc, BN_U64("good", tally.n_good), BN_U64("bad", tally.n_bad));
     if (status == BN_OK && args->json)
         status = bn_cli_print_json(doc, err);
     else if (status == BN_OK)

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "lab/host/git.h"
-#include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/program/sandbox.h"
 #include "tools/cli/programs.h"
@@ -162,8 +161,7 @@ static bn_status start(struct bn_server *s, bn_error *err)
         BN_TRY(bn_serve_page_build(&s->pages[i], (enum bn_serve_page_name)i, err));
     BN_TRY(bn_models_open(s, err));
     s->n_clients = (size_t)o->max_queue + (size_t)o->n_sequences * s->n_engines + 1;
-    s->clients = bn_alloc(s->n_clients, sizeof *s->clients);
-    if (s->clients == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(s->clients, s->n_clients, err));
     bn_cli_catch_interrupt();
     BN_TRY(bn_models_start(s, err));
     BN_TRY(bn_listener_start(s, err));

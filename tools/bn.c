@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,9 +44,7 @@ static bn_status run_doctor(struct bn_doctor *d, const char *file, bn_json **sec
         bn_doctor_put(d, BN_DOCTOR_FAIL, "doctor", NULL, "%s doctor: %s", file, bn_buf_text(&said));
     for (const bn_json *row = bn_json_first(bn_json_get(*sections, "rows")); row != NULL;
          row = bn_json_next(row)) {
-        unsigned state = 0;
-        while (state < 2 && strcmp(STATES[state], bn_json_text_of(row, "state")) != 0)
-            state++;
+        unsigned state = (unsigned)bn_find_text(STATES, 2, sizeof *STATES, bn_json_text_of(row, "state"));
         d->section = bn_json_text_of(row, "section");
         bn_doctor_put(d, (enum bn_doctor_state)state, bn_json_text_of(row, "check"),
                       bn_json_text_of(row, "hint"), "%s", bn_json_text_of(row, "value"));

@@ -7,7 +7,6 @@
  */
 #include "train/checkpoint.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "gguf/gguf.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/mem.h"
+#include "base/buf.h"
 
 #ifdef BN_TRAIN_F64
 #define GEMM cblas_dgemm
@@ -67,13 +67,11 @@ const char *bn_blas_better_core(void)
     static const char *const WITH_AVX512[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
     static const char *const WITH_AVX2[] = {"Haswell", "Zen"};
     const char *core = bn_blas_core();
-    for (size_t i = 0; i < sizeof WITH_AVX512 / sizeof WITH_AVX512[0]; i++)
-        if (strcmp(core, WITH_AVX512[i]) == 0) return NULL;
+    if (BN_HAS(WITH_AVX512, core)) return NULL;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
         return "SKYLAKEX";
-    for (size_t i = 0; i < sizeof WITH_AVX2 / sizeof WITH_AVX2[0]; i++)
-        if (strcmp(core, WITH_AVX2[i]) == 0) return NULL;
+    if (BN_HAS(WITH_AVX2, core)) return NULL;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "HASWELL";
 #endif
     return NULL;

@@ -205,9 +205,8 @@ bn_status bn_trainer_join(struct bn_trainer *t, const struct bn_ranks *ranks, bn
     struct bn_train_ranks *r = t->ranks = bn_alloc(1, sizeof *r);
     if (r == NULL) return bn_nomem(err);
     r->ranks = ranks;
-    r->edges = bn_alloc(ranks->count + 1u, sizeof *r->edges);
-    r->times = bn_alloc(ranks->count, sizeof *r->times);
-    if (r->edges == NULL || r->times == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->edges, ranks->count + 1u, err));
+    BN_TRY(BN_NEW(r->times, ranks->count, err));
     BN_TRY(check_cores(ranks, r->edges, err));
     BN_TRY(open_trees(t, err));
     return share_state(t, ranks, err);

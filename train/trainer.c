@@ -99,8 +99,7 @@ static bn_status open_threads(struct bn_trainer *t, unsigned n_threads, bn_error
 {
     t->team = bn_team_open(n_threads, true);
     if (t->team == NULL) return bn_nomem(err);
-    t->passes = bn_alloc(bn_team_size(t->team), sizeof *t->passes);
-    if (t->passes == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(t->passes, bn_team_size(t->team), err));
     for (unsigned i = 0; i < bn_team_size(t->team); i++)
         BN_TRY(bn_pass_open(&t->passes[i], &t->weights, t->settings.n_sequences, true, err));
     if (t->settings.schedule.muon) {

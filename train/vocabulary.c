@@ -186,8 +186,7 @@ static bn_status add_pairs(struct bn_learner *l, uint32_t piece, bn_error *err)
 
 static bn_status begin(struct bn_learner *l, bn_error *err)
 {
-    l->symbols = bn_alloc(l->bytes.len, sizeof *l->symbols);
-    if (l->symbols == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(l->symbols, l->bytes.len, err));
     for (size_t i = 0; i < l->bytes.len; i++)
         l->symbols[i] = (unsigned char)l->bytes.data[i];
     BN_TRY(bn_array_grow(&l->token_at, &l->room_token_at, 257, sizeof *l->token_at, err));

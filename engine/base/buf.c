@@ -89,3 +89,13 @@ bn_status bn_buf_check(const struct bn_buf *buf, bn_error *err)
     if (buf->full) return bn_fail(err, BN_ERR_LIMIT, "more than %zu bytes", buf->max);
     return bn_nomem(err);
 }
+
+size_t bn_find_text(const void *rows, size_t n, size_t each, const char *text)
+{
+    const char *name, *row = rows;
+    for (size_t i = 0; i < n; i++, row += each) {
+        memcpy(&name, row, sizeof name);
+        if (name != NULL && strcmp(name, text) == 0) return i;
+    }
+    return n;
+}

@@ -29,6 +29,12 @@ static inline int bn_str_compare(struct bn_str a, struct bn_str b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
+/* The index of the row whose first member is this text, a const char * that may be NULL; n when there is none. */
+size_t bn_find_text(const void *rows, size_t n, size_t each, const char *text);
+/* The same in an array, and whether there is one. */
+#define BN_FIND(array, text) bn_find_text(array, BN_ARRAY_LEN(array), sizeof *(array), text)
+#define BN_HAS(array, text) (BN_FIND(array, text) < BN_ARRAY_LEN(array))
+
 /* data is NUL-terminated whenever it is not NULL. Zeroed except max, it is ready for use. After a failure
  * (failed is set) every append does nothing, so that one check at the end is enough. */
 struct bn_buf {

@@ -56,6 +56,14 @@ bool bn_utf8_is_unsafe(uint32_t c)
            (c >= 0xFDD0 && c <= 0xFDEF) || (c & 0xFFFE) == 0xFFFE;
 }
 
+size_t bn_utf8_count(const char *text, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
+}
+
 size_t bn_utf8_valid(const char *text, size_t n)
 {
     size_t i = 0;

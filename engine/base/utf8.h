@@ -18,6 +18,8 @@ size_t bn_utf8_encode(uint32_t point, unsigned char bytes[4]);
 /* Whether a name that contains it could deceive: control characters (C0, DEL, C1), invisible characters,
  * those that change the direction of text, and noncharacters. */
 bool bn_utf8_is_unsafe(uint32_t point);
+/* Characters in n bytes; a byte that continues none is one. */
+size_t bn_utf8_count(const char *text, size_t n);
 /* Length of the longest prefix that is valid UTF-8. */
 size_t bn_utf8_valid(const char *text, size_t n);
 

@@ -155,8 +155,7 @@ bn_status bn_query_expect(bn_query *r, const int32_t *ids, size_t n_ids, bn_erro
 
 static bn_status begin(bn_generation **out, const bn_query *query, bn_error *err)
 {
-    *out = bn_alloc(1, sizeof **out);
-    if (*out == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(*out, 1, err));
     **out = query->gen;
     return BN_OK;
 }

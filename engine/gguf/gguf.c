@@ -265,8 +265,7 @@ static bn_status check_unique_keys(const struct bn_gguf *gguf, uint32_t *index, 
 
 static bn_status read_keys(struct cursor *c, struct bn_gguf *gguf)
 {
-    gguf->kv = bn_alloc(gguf->n_kv, sizeof *gguf->kv);
-    if (gguf->kv == NULL) return bn_nomem(c->err);
+    BN_TRY(BN_NEW(gguf->kv, gguf->n_kv, c->err));
     for (size_t i = 0; i < gguf->n_kv; i++)
         BN_TRY(take_kv(c, i, &gguf->kv[i]));
     uint32_t *index = bn_alloc(gguf->n_kv, sizeof *index);

@@ -25,9 +25,7 @@ static const char *name_of(const bn_json *tool)
 
 const bn_json *bn_chat_parameters(const bn_json *tools, const char *name)
 {
-    for (const bn_json *tool = bn_json_first(tools); tool != NULL; tool = bn_json_next(tool))
-        if (strcmp(name_of(tool), name) == 0) return bn_json_path(tool, "function.parameters");
-    return NULL;
+    return bn_json_path(bn_json_find(tools, "function.name", name), "function.parameters");
 }
 
 enum bn_chat_value bn_chat_value(const bn_json *parameters, const char *name)
@@ -141,13 +139,9 @@ static bn_status put_parameters(struct bn_schema *s, const bn_json *parameters, 
                                 struct bn_buf *e)
 {
     static const char *const KNOWN[] = {"type", "properties", "required", "additionalProperties"};
-    for (const bn_json *m = bn_json_first(schema); m != NULL; m = bn_json_next(m)) {
-        bool known = bn_schema_is_annotation(bn_json_name(m));
-        for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
-            known = known || strcmp(bn_json_name(m), KNOWN[i]) == 0;
-        if (!known)
+    for (const bn_json *m = bn_json_first(schema); m != NULL; m = bn_json_next(m))
+        if (!bn_schema_is_annotation(bn_json_name(m)) && !BN_HAS(KNOWN, bn_json_name(m)))
             return bn_schema_refuse(s, bn_json_name(m), "is not supported for the parameters of a function");
-    }
     const bn_json *properties = bn_json_get(schema, "properties"),
                   *required = bn_json_get(schema, "required");
     for (const bn_json *v = bn_json_first(required); v != NULL; v = bn_json_next(v)) {

@@ -3,6 +3,7 @@
  * Takes an answer apart while it comes. What is held is the part that is not known yet: a tag that has begun, with the line
  * feeds before it, or a call that has not ended. A call ends at the first closing tag that is not inside of its arguments.
  */
+#define _GNU_SOURCE /* memmem */
 #include "base/error.h"
 #include "grammar/schema.h"
 #include "tokenizer/chat.h"
@@ -18,13 +19,8 @@ enum { BEGIN, BEFORE_THOUGHTS, THOUGHTS, BEFORE_TEXT, TEXT, CALLS }; /* `before`
 /* The first place of a word from `at` on; the length of the text: there is none. */
 static size_t find(struct bn_str text, size_t at, const char *word)
 {
-    for (size_t n = strlen(word); at + n <= text.len; at++) {
-        const char *first = memchr(text.ptr + at, word[0], text.len - n + 1 - at);
-        if (first == NULL) break;
-        at = (size_t)(first - text.ptr);
-        if (memcmp(first, word, n) == 0) return at;
-    }
-    return text.len;
+    const char *first = at < text.len ? memmem(text.ptr + at, text.len - at, word, strlen(word)) : NULL;
+    return first != NULL ? (size_t)(first - text.ptr) : text.len;
 }
 
 /* ---- calls ---- */

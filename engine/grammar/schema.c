@@ -164,9 +164,8 @@ static unsigned type_by_name(const char *name)
     } NAMES[] = {{"null", BN_TYPE_NULL},     {"boolean", BN_TYPE_BOOLEAN}, {"integer", BN_TYPE_INTEGER},
                  {"number", BN_TYPE_NUMBER}, {"string", BN_TYPE_STRING},   {"array", BN_TYPE_ARRAY},
                  {"object", BN_TYPE_OBJECT}};
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
-        if (strcmp(NAMES[i].name, name) == 0) return NAMES[i].type;
-    return 0;
+    size_t i = BN_FIND(NAMES, name);
+    return i < BN_ARRAY_LEN(NAMES) ? NAMES[i].type : 0;
 }
 
 unsigned bn_schema_type_of(const bn_json *value)

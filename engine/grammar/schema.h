@@ -79,16 +79,13 @@ void bn_schema_put_literal(struct bn_buf *e, const char *text, size_t n);
 BN_MUST_CHECK bn_status bn_schema_put_object(struct bn_schema *s, const bn_json *schema, struct bn_buf *e);
 BN_MUST_CHECK bn_status bn_schema_put_array(struct bn_schema *s, const bn_json *schema, struct bn_buf *e);
 BN_MUST_CHECK bn_status bn_schema_put_string(struct bn_schema *s, const bn_json *schema, struct bn_buf *e);
-BN_MUST_CHECK bn_status bn_schema_put_pattern(struct bn_schema *s, const char *pattern, struct bn_buf *e);
 BN_MUST_CHECK bn_status bn_schema_put_number(struct bn_schema *s, const bn_json *schema, bool whole,
                                              struct bn_buf *e);
 BN_MUST_CHECK bn_status bn_schema_put_values(struct bn_schema *s, const bn_json *schema, struct bn_buf *e);
 BN_MUST_CHECK bn_status bn_schema_put_choice(struct bn_schema *s, const bn_json *schema, const char *keyword,
                                              struct bn_buf *e);
 BN_MUST_CHECK bn_status bn_schema_put_ref(struct bn_schema *s, const bn_json *ref, struct bn_buf *e);
-/* The schema that a reference names. */
-BN_MUST_CHECK bn_status bn_schema_find(struct bn_schema *s, const bn_json *ref, const bn_json **out);
-/* The same for a schema that is a reference, as far as it goes on; else itself. */
+/* The schema that a schema refers to, as far as references go on; without one, itself. */
 BN_MUST_CHECK bn_status bn_schema_follow(struct bn_schema *s, const bn_json *schema, const bn_json **out);
 
 /* ---- functions of conversations: chat.c ---- */

@@ -62,7 +62,8 @@ static const char *next_part(const char *at, char *part, size_t room)
     return at;
 }
 
-bn_status bn_schema_find(struct bn_schema *s, const bn_json *ref, const bn_json **out)
+/* The schema that a reference names. */
+static bn_status find(struct bn_schema *s, const bn_json *ref, const bn_json **out)
 {
     const char *text, *at;
     char part[512];
@@ -82,7 +83,7 @@ bn_status bn_schema_follow(struct bn_schema *s, const bn_json *schema, const bn_
     for (unsigned i = 0; i < BN_SCHEMA_MAX_HOPS; i++) {
         const bn_json *ref = bn_json_get(*out, "$ref");
         if (ref == NULL) return BN_OK;
-        BN_TRY(bn_schema_find(s, ref, out));
+        BN_TRY(find(s, ref, out));
     }
     return bn_schema_refuse(s, "$ref", "leads to too many other references");
 }
@@ -92,7 +93,7 @@ bn_status bn_schema_put_ref(struct bn_schema *s, const bn_json *ref, struct bn_b
     const bn_json *target;
     const char *text = "";
     size_t i = 0;
-    BN_TRY(bn_schema_find(s, ref, &target));
+    BN_TRY(find(s, ref, &target));
     while (i < s->n_refs && s->refs[i] != target)
         i++;
     bn_buf_printf(e, "r%zu", i);

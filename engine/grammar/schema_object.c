@@ -32,9 +32,8 @@ struct object {
 
 static struct member *find_member(struct object *o, const char *name)
 {
-    for (size_t i = 0; i < o->n; i++)
-        if (strcmp(o->list[i].name, name) == 0) return &o->list[i];
-    return NULL;
+    size_t i = bn_find_text(o->list, o->n, sizeof *o->list, name);
+    return i < o->n ? &o->list[i] : NULL;
 }
 
 #define MAX_MEMBERS 2000u /* names are compared with one another */
@@ -103,9 +102,7 @@ static bn_status take_branches(struct bn_schema *s, struct object *o, const bn_j
         if (bn_json_kind(branch) != BN_JSON_OBJECT)
             return bn_schema_refuse(s, "allOf", "has a branch that is not an object's");
         for (const bn_json *m = bn_json_first(branch); m != NULL; m = bn_json_next(m)) {
-            bool known = bn_schema_is_annotation(bn_json_name(m));
-            for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
-                known = known || strcmp(bn_json_name(m), KNOWN[i]) == 0;
+            bool known = bn_schema_is_annotation(bn_json_name(m)) || BN_HAS(KNOWN, bn_json_name(m));
             if (!known) return bn_schema_refuse(s, bn_json_name(m), "is not supported in \"allOf\"");
         }
         BN_TRY(bn_schema_types(s, branch, &types));

@@ -297,7 +297,7 @@ static bn_status take_alternatives(struct pattern *p, unsigned depth)
     return top && *p->at != '\0' ? refuse(p, "closes a group that is not open") : BN_OK;
 }
 
-bn_status bn_schema_put_pattern(struct bn_schema *s, const char *pattern, struct bn_buf *e)
+static bn_status put_pattern(struct bn_schema *s, const char *pattern, struct bn_buf *e)
 {
     struct pattern p = {.s = s, .text = pattern, .at = pattern, .e = e};
     bn_buf_puts(e, "(\"\\\"\" ");
@@ -336,13 +336,12 @@ static bn_status put_format(struct bn_schema *s, const bn_json *format, struct b
 {
     const char *name = "";
     (void)bn_json_string(format, &name);
-    for (size_t i = 0; i < BN_ARRAY_LEN(FORMATS); i++)
-        if (strcmp(FORMATS[i].name, name) == 0) {
-            bn_buf_printf(e, "(\"\\\"\" %s \"\\\"\")", FORMATS[i].text);
-            return BN_OK;
-        }
-    return bn_schema_refuse(s, "format",
-                            "is not one of date, time, date-time, uuid, email, hostname, ipv4, uri");
+    size_t i = BN_FIND(FORMATS, name);
+    if (i == BN_ARRAY_LEN(FORMATS))
+        return bn_schema_refuse(s, "format",
+                                "is not one of date, time, date-time, uuid, email, hostname, ipv4, uri");
+    bn_buf_printf(e, "(\"\\\"\" %s \"\\\"\")", FORMATS[i].text);
+    return BN_OK;
 }
 
 bn_status bn_schema_put_string(struct bn_schema *s, const bn_json *schema, struct bn_buf *e)
@@ -359,7 +358,7 @@ bn_status bn_schema_put_string(struct bn_schema *s, const bn_json *schema, struc
     if (format != NULL) return put_format(s, format, e);
     if (pattern != NULL) {
         if (!bn_json_string(pattern, &text)) return bn_schema_refuse(s, "pattern", "is not a text");
-        return bn_schema_put_pattern(s, text, e);
+        return put_pattern(s, text, e);
     }
     if (max < min) return bn_schema_refuse(s, "maxLength", "is below minLength");
     if (!lengths)

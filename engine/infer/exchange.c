@@ -7,7 +7,6 @@
 
 #include <math.h>
 
-#include "base/error.h"
 #include "infer/pass.h"
 
 bn_status bn_session_check_link(const struct bn_session *s, bn_error *err)

@@ -50,12 +50,6 @@ void bn_choose_experts(const struct bn_experts *experts, float *p, uint32_t *cho
         weights[i] = weights[i] / divisor;
 }
 
-/* The rows of probabilities and pairs that this thread makes: a single token is routed by every thread for itself. */
-static size_t own_row(const struct pass *p)
-{
-    return p->n == 1 ? p->thread : 0;
-}
-
 static void choose_experts(const struct pass *p)
 {
     const struct bn_experts *experts = &p->m->hp.experts;

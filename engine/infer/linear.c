@@ -4,7 +4,6 @@
  */
 #include <math.h>
 
-#include "base/error.h"
 #include "infer/pass.h"
 #include "model/weights.h"
 
@@ -110,13 +109,6 @@ void bn_quantize_row(const struct pass *p, size_t j, const float *x, const struc
     act->low = row.low;
     act->sum = row.sum;
     p->kernels->to_plane(row.low, row.sum, row.q, row.padded, p->m->group);
-}
-
-/* The first row of the normalised activations that this thread reads: a single token is normalised and
- * quantised by every thread for itself, which is sooner done than waiting for one that does it for all. */
-static size_t own_row(const struct pass *p)
-{
-    return p->n == 1 ? p->thread : 0;
 }
 
 /* The rows that this thread normalises and quantises. */

@@ -35,6 +35,13 @@ static inline struct pass pass_of(struct bn_session *s, unsigned thread, unsigne
                          .kernel_trail = trail != NULL && bn_prof_wants_kernels(trail) ? trail : NULL};
 }
 
+/* The first row of normalised activations that this thread reads, and of probabilities and pairs: every thread normalises,
+ * quantises and routes a single token for itself, which is sooner done than waiting for one that does it for all. */
+static inline size_t own_row(const struct pass *p)
+{
+    return p->n == 1 ? p->thread : 0;
+}
+
 /* Asks for the bytes of a row that nothing else foresees. */
 static inline void prefetch_row(const unsigned char *row, size_t n_bytes)
 {

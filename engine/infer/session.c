@@ -443,8 +443,7 @@ static bn_status name_kernels(bn_prof *prof, const bn_session *s, bn_error *err)
     prof->kernel_names = s->model->kernels->name;
     if (s->on_device == NULL) return BN_OK;
     bn_free(prof->own_kernel_names);
-    prof->own_kernel_names = bn_alloc(BN_KERNEL_COUNT, sizeof *prof->own_kernel_names);
-    if (prof->own_kernel_names == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(prof->own_kernel_names, BN_KERNEL_COUNT, err));
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
         const char *there = bn_device_kernel_name(s, (enum bn_kernel)k);
         prof->own_kernel_names[k] = there != NULL ? there : prof->kernel_names[k];

@@ -10,8 +10,6 @@
  */
 #include "infer/session.h"
 
-#include <stdio.h>
-
 #include "base/error.h"
 #include "gguf/types.h"
 
@@ -146,9 +144,8 @@ static bn_status borrow_caches(struct bn_session *s, bn_error *err)
 {
     size_t n = (size_t)s->own.place.n;
     if (s->on_device == NULL) return BN_OK;
-    s->own.k_cache = bn_alloc(n, sizeof *s->own.k_cache);
-    s->own.v_cache = bn_alloc(n, sizeof *s->own.v_cache);
-    if (s->own.k_cache == NULL || s->own.v_cache == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(s->own.k_cache, n, err));
+    BN_TRY(BN_NEW(s->own.v_cache, n, err));
     return bn_device_move_cache(&s->own, false, err);
 }
 

@@ -331,8 +331,7 @@ static bn_status choose_activations(struct bn_model *m, bn_error *err)
 bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_error *err)
 {
     const bn_hparams *hp = &m->hp;
-    m->layers = bn_alloc(hp->n_layer, sizeof *m->layers);
-    if (m->layers == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(m->layers, hp->n_layer, err));
     BN_TRY(bind_matrix(m, "token_embd.weight", hp->n_vocab, hp->n_embd, &m->embd, err));
     BN_TRY(bn_hadamard_read(&m->hadamard, &m->gguf, err));
     BN_TRY(bn_hadamard_of(&m->hadamard, "token_embd.weight", hp->n_embd, &m->embd_rotation, err));

@@ -230,8 +230,7 @@ static uint32_t score_rank(float score)
 
 bn_status bn_spm_open(struct bn_tokenizer *tok, const struct bn_gguf_kv *scores, bn_error *err)
 {
-    tok->score_rank = bn_alloc(tok->n_vocab, sizeof *tok->score_rank);
-    if (tok->score_rank == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(tok->score_rank, tok->n_vocab, err));
     tok->words_split = true;
     for (uint32_t id = 0; id < tok->n_vocab; id++) {
         float score;

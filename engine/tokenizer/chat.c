@@ -30,8 +30,9 @@
 #define LLAMA3(role) "{" HEADER "}" role "{" HEADER_END "}\n\n"
 #define LLAMA3_TURN LLAMA3("%r") "%t{" EOT "}"
 #define CHATML(content) "{" IM_START "}%r\n" content "{" IM_END "}\n"
-#define CHATML_FORM(name, content, answer, end) \
-    name, "", {CHATML(content), CHATML(content), CHATML(answer)}, "", "{" IM_START "}assistant\n" end
+#define CHATML_FORM(the_name, content, answer, after)                                 \
+    .name = the_name, .messages = {CHATML(content), CHATML(content), CHATML(answer)}, \
+    .end = "{" IM_START "}assistant\n" after, .stops = {IM_END}
 #define NO_THOUGHTS "[" THINK "]\n\n[" THINK_END "]\n\n"
 static const struct form {
     const char *name, *begin, *messages[3], *between, *end;
@@ -40,39 +41,30 @@ static const struct form {
     const char *result, *empty; /* a result; an answer without text */
 } FORMS[] = {
     [BN_TEMPLATE_AUTO] = {.name = "auto"},
-    [BN_TEMPLATE_RAW] = {"raw", "", {"%c", "%c", "%c"}, "\n", "", .stops = {NULL}},
-    [BN_TEMPLATE_INSTRUCT] = {"instruct",
-                              "",
-                              {"System: %t\n\n", "Q: %t\nA:", " %t\n\n"},
-                              "",
-                              "",
+    [BN_TEMPLATE_RAW] = {.name = "raw", .messages = {"%c", "%c", "%c"}, .between = "\n"},
+    [BN_TEMPLATE_INSTRUCT] = {.name = "instruct",
+                              .messages = {"System: %t\n\n", "Q: %t\nA:", " %t\n\n"},
                               .stops = {"\n\nQ:", "\n\nHuman:"}},
-    [BN_TEMPLATE_LLAMA3_CHAT] = {"llama3-chat",
-                                 "{" BEGIN "}",
-                                 {LLAMA3_TURN, LLAMA3_TURN, LLAMA3_TURN},
-                                 "",
-                                 LLAMA3("assistant"),
+    [BN_TEMPLATE_LLAMA3_CHAT] = {.name = "llama3-chat",
+                                 .begin = "{" BEGIN "}",
+                                 .messages = {LLAMA3_TURN, LLAMA3_TURN, LLAMA3_TURN},
+                                 .end = LLAMA3("assistant"),
                                  .stops = {EOT}},
-    [BN_TEMPLATE_BITNET] = {"bitnet",
-                            "",
-                            {"System: %t{" EOT "}", "User: %t{" EOT "}", "Assistant: %t{" EOT "}"},
-                            "",
-                            "Assistant: ",
+    [BN_TEMPLATE_BITNET] = {.name = "bitnet",
+                            .messages = {"System: %t{" EOT "}", "User: %t{" EOT "}",
+                                         "Assistant: %t{" EOT "}"},
+                            .end = "Assistant: ",
                             .stops = {EOT}},
-    [BN_TEMPLATE_CHATML] = {CHATML_FORM("chatml", "%c", "%c", ""), .stops = {IM_END}},
-    [BN_TEMPLATE_QWEN3] = {CHATML_FORM("qwen3", "%c", "%a", ""), .stops = {IM_END}},
-    [BN_TEMPLATE_QWEN3_NO_THINK] = {CHATML_FORM("qwen3-no-think", "%c", "%a", NO_THOUGHTS),
-                                    .stops = {IM_END}},
-    [BN_TEMPLATE_QWEN35] = {CHATML_FORM("qwen35", "%t", "%b", "[" THINK "]\n"), .stops = {IM_END},
-                            .calls = BN_CALLS_XML},
+    [BN_TEMPLATE_CHATML] = {CHATML_FORM("chatml", "%c", "%c", "")},
+    [BN_TEMPLATE_QWEN3] = {CHATML_FORM("qwen3", "%c", "%a", "")},
+    [BN_TEMPLATE_QWEN3_NO_THINK] = {CHATML_FORM("qwen3-no-think", "%c", "%a", NO_THOUGHTS)},
+    [BN_TEMPLATE_QWEN35] = {CHATML_FORM("qwen35", "%t", "%b", "[" THINK "]\n"), .calls = BN_CALLS_XML},
     [BN_TEMPLATE_QWEN35_NO_THINK] = {CHATML_FORM("qwen35-no-think", "%t", "%b", NO_THOUGHTS),
-                                     .stops = {IM_END}, .calls = BN_CALLS_XML},
-    [BN_TEMPLATE_FALCON3] = {"falcon3",
-                             "",
-                             {"[<|system|>]\n%c\n", "[<|user|>]\n%c\n",
-                              "[<|assistant|>]\n%c{<|endoftext|>}\n"},
-                             "",
-                             "[<|assistant|>]\n",
+                                     .calls = BN_CALLS_XML},
+    [BN_TEMPLATE_FALCON3] = {.name = "falcon3",
+                             .messages = {"[<|system|>]\n%c\n", "[<|user|>]\n%c\n",
+                                          "[<|assistant|>]\n%c{<|endoftext|>}\n"},
+                             .end = "[<|assistant|>]\n",
                              .stops = {"<|user|>"},
                              .calls = BN_CALLS_LIST,
                              .result = "[<|assistant|>]\n[<tool_response>]\n%c\n[</tool_response>]\n",
@@ -122,12 +114,9 @@ static const struct calls {
 
 bool bn_template_from_name(const char *name, bn_template *out)
 {
-    for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
-        if (strcmp(name, FORMS[i].name) != 0) continue;
-        *out = (bn_template)i;
-        return true;
-    }
-    return false;
+    size_t i = BN_FIND(FORMS, name);
+    if (i < BN_ARRAY_LEN(FORMS)) *out = (bn_template)i;
+    return i < BN_ARRAY_LEN(FORMS);
 }
 
 const char *bn_template_name(bn_template tmpl)
@@ -319,10 +308,7 @@ static const struct bn_chat_turn NO_SYSTEM = {.role = "system", .content = ""}; 
 
 static size_t role_of(const struct bn_chat_turn *turn)
 {
-    size_t i = 0;
-    while (i < BN_ARRAY_LEN(ROLES) && strcmp(turn->role, ROLES[i]) != 0)
-        i++;
-    return i;
+    return BN_FIND(ROLES, turn->role);
 }
 
 static bn_status put(struct prompt *p, const char *text, const struct bn_chat_turn *turn,
@@ -426,11 +412,11 @@ static bn_status put_field(struct prompt *p, char field, const struct bn_chat_tu
     }
 }
 
-/* A text of the tables; turn, call: for one that has their fields. */
+/* A text of the tables, if it is there; turn, call: for one that has their fields. */
 static bn_status put(struct prompt *p, const char *text, const struct bn_chat_turn *turn,
                      const struct bn_chat_call *call)
 {
-    while (*text != '\0') {
+    while (text != NULL && *text != '\0') {
         size_t n = strcspn(text, "{[%");
         bn_buf_append(&p->text, text, n);
         text += n;
@@ -487,7 +473,7 @@ static bn_status put_turns(struct prompt *p, bn_template tmpl)
     const struct bn_conversation *c = p->c;
     const struct form *form = p->form = form_of(tmpl);
     BN_TRY(check_turns(tmpl, c, p->err));
-    if (form->begin == NULL)
+    if (form->messages[0] == NULL)
         return bn_fail(p->err, BN_ERR_ARG, "the template %s cannot be rendered", bn_template_name(tmpl));
     p->last_question = find_question(c, form);
     BN_TRY(put(p, form->begin, NULL, NULL));
@@ -552,34 +538,31 @@ bn_status bn_chat_render(bn_template tmpl, const struct bn_conversation *c, char
     return BN_OK;
 }
 
-static bn_status turns_of(const bn_message *messages, size_t n, struct bn_conversation *c, bn_error *err)
+/* The prompt of messages as tokens, or, without a tokenizer, as a text. */
+static bn_status of_messages(bn_template tmpl, const bn_tokenizer *tok, const bn_message *messages, size_t n,
+                             int32_t **ids, char **text, size_t *n_out, bn_error *err)
 {
     struct bn_chat_turn *turns = bn_alloc(n, sizeof *turns);
     if (turns == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         turns[i] = (struct bn_chat_turn){.role = messages[i].role, .content = messages[i].content};
-    *c = (struct bn_conversation){.turns = turns, .n_turns = n};
-    return BN_OK;
+    const struct bn_conversation c = {.turns = turns, .n_turns = n};
+    bn_status status = ids != NULL ? bn_chat_encode(tmpl, tok, &c, ids, n_out, err)
+                                   : bn_chat_render(tmpl, &c, text, n_out, err);
+    bn_free(turns);
+    return status;
 }
 
 bn_status bn_template_encode(bn_template tmpl, const bn_tokenizer *tok, const bn_message *messages,
                              size_t n_messages, int32_t **ids, size_t *n_ids, bn_error *err)
 {
-    struct bn_conversation c;
     *ids = NULL;
-    BN_TRY(turns_of(messages, n_messages, &c, err));
-    bn_status status = bn_chat_encode(tmpl, tok, &c, ids, n_ids, err);
-    bn_free((void *)(uintptr_t)c.turns);
-    return status;
+    return of_messages(tmpl, tok, messages, n_messages, ids, NULL, n_ids, err);
 }
 
 bn_status bn_template_render(bn_template tmpl, const bn_message *messages, size_t n_messages, char **text,
                              size_t *n_bytes, bn_error *err)
 {
-    struct bn_conversation c;
     *text = NULL;
-    BN_TRY(turns_of(messages, n_messages, &c, err));
-    bn_status status = bn_chat_render(tmpl, &c, text, n_bytes, err);
-    bn_free((void *)(uintptr_t)c.turns);
-    return status;
+    return of_messages(tmpl, NULL, messages, n_messages, NULL, text, n_bytes, err);
 }

@@ -143,8 +143,7 @@ bn_status bn_tokenize(const bn_tokenizer *tok, const char *text, size_t n_bytes,
     if (tok == NULL) return bn_fail(err, BN_ERR_ARG, "the model has no vocabulary");
     BN_TRY(check_length(n_bytes, err));
     struct bn_ids list = {.room = n_bytes / 4 + 16};
-    list.data = bn_alloc(list.room, sizeof *list.data);
-    if (list.data == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(list.data, list.room, err));
     bn_status status = BN_OK;
     if ((flags & BN_TOKENIZE_BOS) && tok->add_bos && tok->bos >= 0)
         status = bn_ids_push(&list, tok->bos, err);

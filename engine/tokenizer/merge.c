@@ -182,8 +182,7 @@ static bn_status fill_heap(struct bn_merger *m, bn_error *err)
     if (m->heap_room < n_pairs) {
         bn_free(m->heap);
         m->heap_room = 0;
-        m->heap = bn_alloc(n_pairs, sizeof *m->heap);
-        if (m->heap == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(m->heap, n_pairs, err));
         m->heap_room = n_pairs;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -199,8 +198,7 @@ static bn_status merge_long(struct bn_merger *m, struct bn_ids *ids, bn_error *e
     if (m->symbols_room < m->n_bytes) {
         bn_free(m->symbols);
         m->symbols_room = 0;
-        m->symbols = bn_alloc(m->n_bytes, sizeof *m->symbols);
-        if (m->symbols == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(m->symbols, m->n_bytes, err));
         m->symbols_room = m->n_bytes;
     }
     struct bn_merge_symbol *s = m->symbols;

@@ -80,8 +80,7 @@ static bn_status index_tokens(struct reader *r)
     tok->kind = BN_VOCAB_GPT2;
     tok->bytes = r->bytes.data;
     tok->bytes_at = (void *)r->offsets.data; /* bn_alloc's blocks are aligned for anything */
-    tok->type = bn_alloc(tok->n_vocab, sizeof *tok->type);
-    if (tok->type == NULL) return bn_nomem(r->err);
+    BN_TRY(BN_NEW(tok->type, tok->n_vocab, r->err));
     memset(tok->type, BN_TOKEN_NORMAL, tok->n_vocab);
     BN_TRY(bn_vocab_index(tok, r->err));
     if (tok->has_duplicates) return bn_fail(r->err, BN_ERR_FORMAT, "two ranks have the same token");

@@ -254,9 +254,8 @@ static bn_status build(struct bn_tokenizer *tok, const struct bn_gguf *gguf, con
                           (unsigned long long)tokens->n, BN_MAX_VOCAB);
     tok->n_vocab = (size_t)tokens->n;
     memset(tok->byte_id, 0xFF, sizeof tok->byte_id);
-    tok->bytes_at = bn_alloc(tok->n_vocab + 1, sizeof *tok->bytes_at);
-    tok->type = bn_alloc(tok->n_vocab, sizeof *tok->type);
-    if (tok->bytes_at == NULL || tok->type == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(tok->bytes_at, tok->n_vocab + 1, err));
+    BN_TRY(BN_NEW(tok->type, tok->n_vocab, err));
     BN_TRY(read_parallel(tok, gguf, KEY "token_type", BN_GGUF_I32, &types, err));
     BN_TRY(read_ids(tok, gguf, err));
     if (tok->kind == BN_VOCAB_GPT2) BN_TRY(read_pre(tok, gguf, arch, err));

@@ -72,8 +72,7 @@ bn_status bn_vocab_index(struct bn_tokenizer *tok, bn_error *err)
     while (((uint64_t)3 << bits) < 4 * (uint64_t)tok->n_vocab)
         bits++;
     tok->slot_shift = 64 - bits;
-    tok->slots = bn_alloc((size_t)1 << bits, sizeof *tok->slots);
-    if (tok->slots == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(tok->slots, (size_t)1 << bits, err));
     /* Merges may lead to user-defined tokens; they come last, so that none hides an ordinary
      * one. SentencePiece matches them in the text and nowhere else. */
     for (int pass = 0; pass < (tok->kind == BN_VOCAB_SPM ? 1 : 2); pass++)
@@ -112,8 +111,7 @@ bn_status bn_vocab_index_special(struct bn_tokenizer *tok, bn_error *err)
     size_t n = 0;
     for (uint32_t id = 0; id < tok->n_vocab; id++)
         n += is_special(tok, id);
-    tok->special = bn_alloc(n, sizeof *tok->special);
-    if (tok->special == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(tok->special, n, err));
     for (uint32_t id = 0; id < tok->n_vocab; id++)
         if (is_special(tok, id)) tok->special[tok->n_special++] = id;
     bn_vocab_sort(tok, tok->special, n);

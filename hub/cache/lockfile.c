@@ -74,8 +74,7 @@ static bn_status read_all(struct bn_hub_lockfile *out, bn_error *err)
     if (!cJSON_IsArray(files)) return bn_fail(err, BN_ERR_FORMAT, "not a lock file: it has no 'files'");
     if (cJSON_GetArraySize(files) > MAX_FILES)
         return bn_fail(err, BN_ERR_LIMIT, "more than %d files", MAX_FILES);
-    out->list = bn_alloc((size_t)cJSON_GetArraySize(files), sizeof *out->list);
-    if (out->list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(out->list, (size_t)cJSON_GetArraySize(files), err));
     cJSON_ArrayForEach(o, files) BN_TRY(read_file(&out->list[out->n++], o, err));
     return BN_OK;
 }

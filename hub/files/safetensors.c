@@ -5,7 +5,6 @@
 #include "hub/files/safetensors.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -41,11 +40,8 @@ static bn_status take_type(struct reader *r, struct bn_st_tensor *t)
 {
     uint64_t at = bn_scan_offset(&r->scan);
     BN_TRY(bn_scan_string(&r->scan, &r->text));
-    for (unsigned i = 0; i < BN_ST_TYPES; i++) {
-        if (strcmp(bn_buf_text(&r->text), TYPES[i].name) != 0) continue;
-        t->type = (enum bn_st_type)i;
-        return BN_OK;
-    }
+    t->type = (enum bn_st_type)BN_FIND(TYPES, bn_buf_text(&r->text));
+    if (t->type < BN_ST_TYPES) return BN_OK;
     char shown[32];
     return FAIL(UNSUPPORTED, at, t->name, "the type '%s' is not supported",
                 bn_escape(shown, sizeof shown, r->text.data, r->text.len));

@@ -252,9 +252,8 @@ static bn_status read_models(struct bn_hub_registry *r, bn_error *err)
         return bn_fail(err, BN_ERR_LIMIT, "more than %u models", MAX_MODELS);
     for (const bn_json *o = bn_json_first(models); o != NULL; o = bn_json_next(o))
         n_files += bn_json_size(bn_json_get(o, "files"));
-    r->models = bn_alloc(bn_json_size(models), sizeof *r->models);
-    r->files = bn_alloc(n_files, sizeof *r->files);
-    if (r->models == NULL || r->files == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->models, bn_json_size(models), err));
+    BN_TRY(BN_NEW(r->files, n_files, err));
     struct bn_hub_file *next = r->files;
     for (const bn_json *o = bn_json_first(models); o != NULL; o = bn_json_next(o))
         BN_TRY(read_model(r, o, &next, err));

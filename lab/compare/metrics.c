@@ -182,10 +182,7 @@ double bn_metrics_mean(const struct bn_metrics_sum *sum, enum bn_metric metric)
 
 static unsigned find(const char *const *names, unsigned n, const bn_json *member)
 {
-    unsigned i = 0;
-    while (i < n && strcmp(names[i], bn_json_name(member)) != 0)
-        i++;
-    return i;
+    return (unsigned)bn_find_text(names, n, sizeof *names, bn_json_name(member));
 }
 
 static bn_status wrong(bn_error *err, const char *what, const bn_json *member)
@@ -222,9 +219,7 @@ static bn_status read_rungs(struct bn_thresholds *t, const bn_json *rungs, bn_er
         if (rung == BN_RUNG_COUNT) return wrong(err, "unknown rung", r);
         if (bn_json_kind(r) != BN_JSON_OBJECT) return wrong(err, "not an object: the rung", r);
         for (const bn_json *m = bn_json_first(r); m != NULL; m = bn_json_next(m)) {
-            unsigned metric = 0;
-            while (metric < BN_METRIC_COUNT && strcmp(METRICS[metric].name, bn_json_name(m)) != 0)
-                metric++;
+            unsigned metric = (unsigned)BN_FIND(METRICS, bn_json_name(m));
             if (metric == BN_METRIC_COUNT || !fits(rung, metric)) return wrong(err, "unknown measure", m);
             BN_TRY(read_limit(t->limit[rung][metric], m, err));
         }

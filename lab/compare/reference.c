@@ -4,7 +4,6 @@
  */
 #include "lab/compare/reference.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"

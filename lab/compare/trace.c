@@ -26,15 +26,6 @@ const char *bn_op_name(enum bn_op op)
     return (unsigned)op < BN_AT_COUNT ? OPS[op].name : "?";
 }
 
-/* BN_AT_COUNT for an unknown name. */
-static enum bn_op op_from_name(const char *name)
-{
-    unsigned i = 0;
-    while (i < BN_AT_COUNT && strcmp(OPS[i].name, name) != 0)
-        i++;
-    return (enum bn_op)i;
-}
-
 enum bn_op_kind bn_op_kind_of(enum bn_op op)
 {
     return OPS[op].kind;
@@ -57,7 +48,7 @@ static struct bn_record *find(const struct bn_records *records, enum bn_op op, i
 bn_status bn_records_add(struct bn_records *records, const char *name, int32_t layer, size_t rows,
                          size_t cols, const float *data, bn_error *err)
 {
-    enum bn_op op = op_from_name(name);
+    enum bn_op op = (enum bn_op)BN_FIND(OPS, name); /* BN_AT_COUNT for an unknown one */
     if (op == BN_AT_COUNT || is_in_layer(op) != (layer >= 0)) return BN_OK;
     struct bn_record *r = find(records, op, layer);
     if (r == NULL) {

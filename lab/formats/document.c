@@ -196,8 +196,7 @@ bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, boo
 {
     size_t n = 0;
     out->n = 0;
-    out->list = bn_alloc(3 * s->n_frames + 1, sizeof *out->list);
-    if (out->list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(out->list, 3 * s->n_frames + 1, err));
     out->list[n++] = "";
     for (size_t i = 0; i < s->n_frames; i++) {
         out->list[n++] = s->frames[i].module;

@@ -4,7 +4,6 @@
  * their depths, and for each run only the nodes that have a weight, because JSON documents have a limit on
  * the number of values.
  */
-#include <stdlib.h>
 
 #include "lab/formats/document.h"
 
@@ -95,10 +94,8 @@ bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_e
     bn_status status = put_stacks(document, s, err);
     if (status == BN_OK && s->measured != NULL)
         status = put_stacks(bn_json_put_object(document, "measured"), s->measured, err);
-    if (status == BN_OK) status = bn_json_write(document, true, out, err);
+    if (status == BN_OK) status = bn_json_write_line(document, true, out, err);
     bn_json_free(document);
-    bn_buf_putc(out, '\n');
-    if (status == BN_OK) status = bn_buf_check(out, err);
     bn_status back =
         status == BN_OK ? bn_json_parse(&read, out->data + before, out->len - before, NULL) : BN_OK;
     if (back != BN_OK) status = back == BN_ERR_NOMEM ? bn_nomem(err) : too_large(s, err);
@@ -128,8 +125,7 @@ static bn_status read_column(struct column *out, const bn_json *object, const ch
     if (column == NULL || bn_json_kind(column) != BN_JSON_ARRAY || (as_long_as != NULL && n != as_long_as->n))
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, where, "'%s' is not a list as long as the others",
                           name);
-    out->list = bn_alloc(n + 1, sizeof *out->list);
-    if (out->list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(out->list, n + 1, err));
     for (const bn_json *value = bn_json_first(column); value != NULL; value = bn_json_next(value))
         if (!bn_json_u64(value, &out->list[out->n++]) || out->list[out->n - 1] >= limit)
             return malformed(err, where, "an index out of range");
@@ -163,9 +159,8 @@ static bool read_kind(enum bn_frame_kind *out, const bn_json *name)
 static bn_status read_texts(struct reading *r, bn_error *err)
 {
     const bn_json *texts = bn_json_get(r->document, "texts"), *kinds = bn_json_get(r->document, "kinds");
-    r->texts = bn_alloc(bn_json_size(texts), sizeof *r->texts);
-    r->kinds = bn_alloc(bn_json_size(kinds), sizeof *r->kinds);
-    if (r->texts == NULL || r->kinds == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->texts, bn_json_size(texts), err));
+    BN_TRY(BN_NEW(r->kinds, bn_json_size(kinds), err));
     for (const bn_json *t = bn_json_first(texts); t != NULL; t = bn_json_next(t))
         if (!bn_json_string(t, &r->texts[r->n_texts++]))
             return malformed(err, "texts", "not a list of texts");
@@ -188,8 +183,7 @@ static bn_status read_frames(struct reading *r, bn_error *err)
                            i > KIND ? &c[KIND] : NULL, err));
     BN_TRY(read_column(&c[DEPTH], nodes, "nodes", NAMES[DEPTH], BN_STACKS_MAX_DEPTH + 1, NULL, err));
     BN_TRY(read_column(&c[FRAME], nodes, "nodes", NAMES[FRAME], c[KIND].n, &c[DEPTH], err));
-    r->frames = bn_alloc(c[KIND].n, sizeof *r->frames);
-    if (r->frames == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->frames, c[KIND].n, err));
     for (size_t i = 0; i < c[KIND].n; i++) {
         struct bn_frame frame = {r->texts[c[NAME].list[i]], r->texts[c[MODULE].list[i]],
                                  r->texts[c[FILE_].list[i]], (uint32_t)c[LINE].list[i],
@@ -203,8 +197,7 @@ static bn_status read_nodes(struct reading *r, bn_error *err)
 {
     const struct column *depth = &r->columns[DEPTH], *frame = &r->columns[FRAME];
     uint32_t path[BN_STACKS_MAX_DEPTH + 1] = {BN_STACKS_ROOT}; /* the node at each depth */
-    r->nodes = bn_alloc(depth->n + 1, sizeof *r->nodes);
-    if (r->nodes == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->nodes, depth->n + 1, err));
     r->nodes[0] = BN_STACKS_ROOT;
     for (size_t i = 0; i < depth->n; i++) {
         uint64_t d = depth->list[i];

@@ -59,9 +59,8 @@ static bn_status check_link(const bn_json *record, size_t i, const char *previou
 
 static struct bn_entry *entry_of(struct bn_ledger *l, const char *id)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (strcmp(l->entries[i].id, id) == 0) return &l->entries[i];
-    return NULL;
+    size_t i = bn_find_text(l->entries, l->n, sizeof *l->entries, id);
+    return i < l->n ? &l->entries[i] : NULL;
 }
 
 static bn_status take_run(struct bn_ledger *l, const bn_json *record, size_t i, bn_error *err)
@@ -78,9 +77,7 @@ static bn_status take_run(struct bn_ledger *l, const bn_json *record, size_t i, 
     e->like =
         (struct bn_likeness){bn_json_text_of(record, "machine"), bn_json_text_of(record, "settings_sha256"),
                              bn_json_text_of(record, "model_sha256")};
-    unsigned s = 0;
-    while (s < BN_ARRAY_LEN(STATES) && strcmp(STATES[s], state) != 0)
-        s++;
+    unsigned s = (unsigned)BN_FIND(STATES, state);
     if (s == BN_ARRAY_LEN(STATES) || e->name[0] == '\0')
         return bn_fail(err, BN_ERR_FORMAT, "record %zu has no name or no state", i);
     if (strcmp(e->like.machine, l->machine_key) != 0)
@@ -118,8 +115,7 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
     bn_free(l->entries);
     l->n = 0;
     l->n_records = bn_json_size(records);
-    l->entries = bn_alloc(l->n_records, sizeof *l->entries);
-    if (l->entries == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(l->entries, l->n_records, err));
     size_t i = 0;
     for (const bn_json *r = bn_json_first(records); r != NULL; r = bn_json_next(r)) {
         BN_TRY(take_record(l, r, i++, previous, err));
@@ -224,11 +220,9 @@ static bn_status seal(struct bn_ledger *l, bn_json *record, bn_error *err)
 
 static bn_json *new_record(struct bn_ledger *l, const char *kind, const char *name)
 {
-    char now[21];
     bn_json *records = (bn_json *)(uintptr_t)bn_json_get(l->document, "records");
     bn_json *record = bn_json_add_object(records);
-    bn_clock_format(bn_clock_utc(), now);
-    BN_PUT(record, BN_STRING("kind", kind), BN_STRING("name", name), BN_STRING("saved", now));
+    BN_PUT(record, BN_STRING("kind", kind), BN_STRING("name", name), BN_TIME("saved", bn_clock_utc()));
     return record;
 }
 

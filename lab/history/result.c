@@ -18,12 +18,8 @@ static bn_status digest_settings(struct bn_result *r, bn_error *err)
 {
     bn_json *o = bn_json_new_object();
     const bn_json *settings = bn_json_get(r->document, "settings");
-    for (const bn_json *s = bn_json_first(settings); s != NULL; s = bn_json_next(s)) {
-        size_t i = 0;
-        while (i < BN_ARRAY_LEN(EFFORT) && strcmp(EFFORT[i], bn_json_name(s)) != 0)
-            i++;
-        if (i == BN_ARRAY_LEN(EFFORT)) bn_json_put_copy(o, bn_json_name(s), s);
-    }
+    for (const bn_json *s = bn_json_first(settings); s != NULL; s = bn_json_next(s))
+        if (!BN_HAS(EFFORT, bn_json_name(s))) bn_json_put_copy(o, bn_json_name(s), s);
     bn_status status = bn_json_digest(o, r->settings_sha256, err);
     bn_json_free(o);
     return status;

@@ -155,7 +155,6 @@ static bn_status read_one(struct bn_series_list *all, const bn_json *o, bn_error
     struct bn_series s = {0};
     const char *better;
     uint64_t n_warmup;
-    unsigned way = 0;
     const bn_json *samples = bn_json_get(o, "samples");
     if (!bn_json_string(bn_json_get(o, "test"), &s.test) ||
         !bn_json_string(bn_json_get(o, "metric"), &s.metric))
@@ -169,8 +168,7 @@ static bn_status read_one(struct bn_series_list *all, const bn_json *o, bn_error
         !bn_json_bool(bn_json_get(o, "exact"), &s.exact) ||
         !bn_json_u64(bn_json_get(o, "warmup"), &n_warmup) || bn_json_kind(samples) != BN_JSON_ARRAY)
         better = "";
-    while (way < BN_ARRAY_LEN(BETTER) && strcmp(better, BETTER[way]) != 0)
-        way++;
+    size_t way = BN_FIND(BETTER, better);
     if (way == BN_ARRAY_LEN(BETTER))
         return bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s' is malformed", s.metric, s.test);
     s.higher = way == 1;

@@ -331,10 +331,8 @@ bool bn_machine_reset_peak_rss(void)
 static bool is_noise(const char *word)
 {
     static const char *const NOISE[] = {"r", "tm", "c", "cpu", "processor", "core", "with", "genuine"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(NOISE); i++)
-        if (strcmp(word, NOISE[i]) == 0) return true;
     size_t digits = strspn(word, "0123456789");
-    return digits > 0 && strcmp(word + digits, "-core") == 0;
+    return BN_HAS(NOISE, word) || (digits > 0 && strcmp(word + digits, "-core") == 0);
 }
 
 /* "AMD EPYC 9B45 128-Core Processor" gives "amd-epyc-9b45"; what follows "@" is a clock rate. */

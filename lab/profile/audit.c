@@ -6,7 +6,6 @@
 #include "lab/profile/document.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"

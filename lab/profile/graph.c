@@ -406,15 +406,13 @@ static bn_status add_pass(struct builder *b, size_t index, bn_error *err)
 
 static bn_status add_passes(struct builder *b, size_t first, size_t n, bn_error *err)
 {
-    b->threads = bn_alloc(b->prof->n_threads, sizeof *b->threads);
-    if (b->threads == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(b->threads, b->prof->n_threads, err));
     for (unsigned i = 0; i < b->prof->n_threads; i++) {
         struct thread *t = &b->threads[i];
         t->events = bn_prof_events(b->prof, i, &t->n);
         t->last = BN_NODE_NONE;
-        t->inside = bn_alloc(t->n, sizeof *t->inside);
-        t->innermost = bn_alloc(t->n, sizeof *t->innermost);
-        if (t->inside == NULL || t->innermost == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(t->inside, t->n, err));
+        BN_TRY(BN_NEW(t->innermost, t->n, err));
     }
     for (size_t i = first; i < first + n && b->graph->error.code == BN_OK; i++)
         BN_TRY(add_pass(b, i, err));

@@ -112,9 +112,8 @@ static const char *row_name(const struct bn_graph *graph, uint32_t id)
 
 const struct bn_schedule_row *bn_schedule_find(const struct bn_schedule *s, const char *name)
 {
-    for (size_t i = 0; i < s->n_rows; i++)
-        if (strcmp(s->rows[i].name, name) == 0) return &s->rows[i];
-    return NULL;
+    size_t i = bn_find_text(s->rows, s->n_rows, sizeof *s->rows, name);
+    return i < s->n_rows ? &s->rows[i] : NULL;
 }
 
 /* Longest on the path first, then longest work, then by name. */

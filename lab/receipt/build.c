@@ -57,9 +57,8 @@ static void put_environment(struct build *b, bn_json *predicate)
     if (b->machine.os[0] != '\0') bn_json_put_string(env, "OS", b->machine.os);
     if (b->machine.arch[0] != '\0') bn_json_put_string(env, "ARCH", b->machine.arch);
     if (b->machine.cpu_model[0] != '\0') bn_json_put_string(env, "CPU_BRAND", b->machine.cpu_model);
-    bn_json_put_string(env, "BN_VERSION", bn_version());
-    bn_json_put_string(env, "BITNET_VERSION", bn_version());
-    bn_json_put_string(env, "THREADS", threads);
+    BN_PUT(env, BN_STRING("BN_VERSION", bn_version()), BN_STRING("BITNET_VERSION", bn_version()),
+           BN_STRING("THREADS", threads));
 }
 
 void bn_receipt_put_shape(bn_json *object, const bn_model *model)
@@ -68,10 +67,9 @@ void bn_receipt_put_shape(bn_json *object, const bn_model *model)
     char activations[BN_ACTIVATIONS_BYTES];
     const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&model->gguf, "blk.0.attn_q.weight");
     const struct bn_type_info *type = first == NULL ? NULL : bn_type_info(first->type);
-    bn_json_put_u64(object, "bytes", model->n_bytes);
-    bn_json_put_string(object, "arch", hp->arch);
-    bn_json_put_string(object, "quantization", type == NULL ? NULL : type->name);
-    bn_json_put_string(object, "activations", bn_model_activations(model, activations));
+    BN_PUT(object, BN_U64("bytes", model->n_bytes), BN_STRING("arch", hp->arch),
+           BN_STRING("quantization", type == NULL ? NULL : type->name),
+           BN_STRING("activations", bn_model_activations(model, activations)));
     BN_PUT_COUNTS(object, {"n_vocab", hp->n_vocab}, {"n_ctx", hp->n_ctx}, {"n_embd", hp->n_embd},
                   {"n_layer", hp->n_layer}, {"n_ff", hp->n_ff}, {"n_head", hp->n_head},
                   {"n_head_kv", hp->n_head_kv}, {"head_dim", hp->head_dim}, {"n_rot", hp->n_rot});
@@ -104,9 +102,8 @@ static void put_grammar(bn_json *request, const struct bn_grammar *grammar)
 {
     if (grammar == NULL) return;
     bn_json *object = bn_json_put_object(request, "grammar");
-    bn_json_put_string(object, "kind", bn_grammar_kind_name(grammar->kind));
-    bn_json_put_string(object, "text_sha256", grammar->sha256);
-    bn_json_put_string(object, "text", grammar->text);
+    BN_PUT(object, BN_STRING("kind", bn_grammar_kind_name(grammar->kind)),
+           BN_STRING("text_sha256", grammar->sha256), BN_STRING("text", grammar->text));
 }
 
 /* Settings that most requests do not have. */
@@ -131,14 +128,11 @@ static void put_request(struct build *b, bn_json *predicate)
     put_text(b, request, "prompt", "prompt_sha256", in->prompt, in->n_prompt_bytes);
     bn_json_put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
     bn_receipt_ids_digest(gen->prompt, gen->n_prompt, hex);
-    bn_json_put_string(request, "prompt_ids_sha256", hex);
-    bn_json_put_u64(request, "n_predict", gen->n_predict);
-    bn_json_put_f32(request, "temperature", gen->sampling.temperature);
-    bn_json_put_u64(request, "top_k", gen->sampling.top_k);
-    bn_json_put_f32(request, "top_p", gen->sampling.top_p);
-    bn_json_put_f32(request, "min_p", gen->sampling.min_p);
-    bn_json_put_f32(request, "repeat_penalty", gen->sampling.repeat_penalty);
-    bn_json_put_u64(request, "repeat_last", gen->sampling.repeat_last);
+    BN_PUT(request, BN_STRING("prompt_ids_sha256", hex), BN_U64("n_predict", gen->n_predict),
+           BN_F32("temperature", gen->sampling.temperature), BN_U64("top_k", gen->sampling.top_k),
+           BN_F32("top_p", gen->sampling.top_p), BN_F32("min_p", gen->sampling.min_p),
+           BN_F32("repeat_penalty", gen->sampling.repeat_penalty),
+           BN_U64("repeat_last", gen->sampling.repeat_last));
     put_changes(request, &gen->sampling);
     bn_json_put_u64(request, "seed", gen->sampling.seed);
     bn_json_put_ids(request, "stop_ids", gen->stop_ids, gen->n_stop_ids);
@@ -147,10 +141,8 @@ static void put_request(struct build *b, bn_json *predicate)
     put_grammar(request, gen->grammar);
     bn_json_put_string(request, "template", in->template_name);
     if (in->thinking != BN_THINKING_NONE) bn_json_put_bool(request, "think", in->thinking == BN_THINKING_ON);
-    bn_json_put_string(request, "isa", in->isa);
-    bn_json_put_count(request, "threads", in->n_threads);
-    bn_json_put_count(request, "ctx", in->n_ctx);
-    bn_json_put_count(request, "batch", in->n_batch);
+    BN_PUT(request, BN_STRING("isa", in->isa), BN_COUNT("threads", in->n_threads), BN_COUNT("ctx", in->n_ctx),
+           BN_COUNT("batch", in->n_batch));
 }
 
 /* The program that runs, from the file that it was started from. */
@@ -159,17 +151,15 @@ static void put_program(struct build *b, bn_json *resolved)
     bn_json *program = bn_json_put_object(resolved, "program");
     char path[PATH_MAX];
     bn_program_path(path);
-    bn_json_put_text(program, "name", bn_receipt_base_name(path));
-    bn_json_put_string(program, "version", bn_version());
-    bn_json_put_text(program, "sha256", b->facts->program_sha256);
+    BN_PUT(program, BN_TEXT("name", bn_receipt_base_name(path)), BN_STRING("version", bn_version()),
+           BN_TEXT("sha256", b->facts->program_sha256));
     bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
     bn_json_put_string(program, "commit", stamped ? BN_BUILD_COMMIT : NULL);
     if (stamped)
         bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
     else
         bn_json_put_null(program, "dirty");
-    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
-    bn_json_put_text(program, "arch", b->machine.arch);
+    BN_PUT(program, BN_STRING("compiler", BN_BUILD_COMPILER), BN_TEXT("arch", b->machine.arch));
 }
 
 /* Kernels that the instruction set shares with a smaller one: their names end with that one's. */
@@ -183,8 +173,7 @@ static void put_fallbacks(struct build *b, bn_json *resolved)
         char reason[120];
         snprintf(reason, sizeof reason, "%s has no such kernel of its own and uses that of %s", isa, of);
         bn_json *entry = bn_json_add_object(list);
-        bn_json_put_string(entry, "kernel", b->gen->kernels[i].name);
-        bn_json_put_string(entry, "reason", reason);
+        BN_PUT(entry, BN_STRING("kernel", b->gen->kernels[i].name), BN_STRING("reason", reason));
     }
 }
 
@@ -222,8 +211,7 @@ static bn_status put_result(struct build *b, bn_json *predicate)
     if (tok != NULL) BN_TRY(bn_detokenize(tok, gen->ids, gen->n_ids, false, &text, &n_bytes, b->err));
     put_text(b, result, "text", "text_sha256", text, n_bytes);
     bn_free(text);
-    bn_json_put_string(result, "stop_reason", bn_stop_reason_name(gen->reason));
-    bn_json_put_text(result, "chain", gen->chain);
+    BN_PUT(result, BN_STRING("stop_reason", bn_stop_reason_name(gen->reason)), BN_TEXT("chain", gen->chain));
     return BN_OK;
 }
 
@@ -232,9 +220,7 @@ static bn_status put_samples(struct build *b, bn_json *measurement)
     const struct bn_generation *gen = b->gen;
     uint64_t *sorted;
     size_t n;
-    bn_json *samples = bn_json_put_array(measurement, "token_ns");
-    for (size_t i = 0; i < gen->n_ids; i++)
-        bn_json_add_u64(samples, gen->token_ns[i]);
+    bn_json_put_u64s(measurement, "token_ns", gen->token_ns, gen->n_ids);
     BN_TRY(bn_receipt_sort_samples(gen->token_ns, gen->n_ids, &sorted, &n, b->err));
     for (size_t i = 0; i < BN_RECEIPT_PERCENTILES; i++)
         bn_json_put_u64(measurement, bn_receipt_percentiles[i].name,
@@ -299,18 +285,13 @@ static bn_status put_predicate(struct build *b, bn_json *statement)
     const struct bn_generation *gen = b->gen;
     const bn_device_info *device = bn_model_device(b->model);
     bn_json *predicate = bn_json_put_object(statement, "predicate");
-    char stamp[21];
-    bn_clock_format(bn_clock_utc(), stamp);
-    bn_json_put_string(predicate, "schema_version", BN_RECEIPT_SCHEMA_VERSION);
-    bn_json_put_string(predicate, "timestamp", stamp);
-    bn_json_put_string(predicate, "compute_path", "real");
-    bn_json_put_string(predicate, "backend", device != NULL ? BN_RECEIPT_DEVICE_BACKEND : "cpu");
+    BN_PUT(predicate, BN_STRING("schema_version", BN_RECEIPT_SCHEMA_VERSION),
+           BN_TIME("timestamp", bn_clock_utc()), BN_STRING("compute_path", "real"),
+           BN_STRING("backend", device != NULL ? BN_RECEIPT_DEVICE_BACKEND : "cpu"));
     if (device != NULL) bn_machine_put_device(bn_json_put_object(predicate, "device"), device);
-    bn_json_put_bool(predicate, "deterministic", true);
-    bn_json_put_u64(predicate, "tokens_requested", gen->n_predict);
-    bn_json_put_u64(predicate, "tokens_generated", gen->n_ids);
-    bn_json_put_number(predicate, "tokens_per_second",
-                       (double)bn_receipt_rate_milli(gen->n_ids, gen->total_ns) / 1000);
+    BN_PUT(predicate, BN_FLAG("deterministic", true), BN_U64("tokens_requested", gen->n_predict),
+           BN_U64("tokens_generated", gen->n_ids),
+           BN_NUMBER("tokens_per_second", (double)bn_receipt_rate_milli(gen->n_ids, gen->total_ns) / 1000));
     bn_json *kernels = bn_json_put_array(predicate, "kernels");
     for (size_t i = 0; i < gen->n_kernels; i++)
         bn_json_add_string(kernels, gen->kernels[i].name);
@@ -513,8 +494,7 @@ bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t *
 {
     size_t skip = n > 1 ? 1 : 0;
     *n_sorted = n - skip;
-    *sorted = bn_alloc(*n_sorted, sizeof **sorted);
-    if (*sorted == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(*sorted, *n_sorted, err));
     if (*n_sorted > 0) memcpy(*sorted, token_ns + skip, *n_sorted * sizeof **sorted);
     qsort(*sorted, *n_sorted, sizeof **sorted, bn_prof_by_value);
     return BN_OK;

@@ -59,12 +59,9 @@ static bn_status check_members(const bn_json *object, const char *const *names, 
 {
     if (bn_json_kind(object) != BN_JSON_OBJECT)
         return bn_fail(err, BN_ERR_FORMAT, "%s is not an object", what);
-    for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m)) {
-        size_t i = 0;
-        while (i < n && strcmp(bn_json_name(m), names[i]) != 0)
-            i++;
-        if (i == n) return bn_fail_in(err, BN_ERR_FORMAT, bn_json_name(m), "not a member of %s", what);
-    }
+    for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m))
+        if (bn_find_text(names, n, sizeof *names, bn_json_name(m)) == n)
+            return bn_fail_in(err, BN_ERR_FORMAT, bn_json_name(m), "not a member of %s", what);
     return BN_OK;
 }
 

@@ -172,9 +172,8 @@ void bn_page_mark(struct bn_buf *out, const char *kind)
 {
     static const char *const MARKS[][2] = {
         {"ok", "\xE2\x9C\x93"}, {"bad", "\xE2\x9C\x95"}, {"warn", "!"}, {"skip", "\xE2\x80\x93"}};
-    for (size_t i = 0; i < BN_ARRAY_LEN(MARKS); i++)
-        if (strcmp(MARKS[i][0], kind) == 0)
-            bn_html(out, "<span class=\"mark %s\">%s</span> ", kind, MARKS[i][1]);
+    size_t i = BN_FIND(MARKS, kind);
+    if (i < BN_ARRAY_LEN(MARKS)) bn_html(out, "<span class=\"mark %s\">%s</span> ", kind, MARKS[i][1]);
 }
 
 void bn_page_details(struct bn_buf *out, const char *summary, const char *note)

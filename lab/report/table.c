@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "lab/report/page.h"
 
 #define CELL_MAX (1u << 16)
@@ -176,10 +177,7 @@ static bool is_number(const struct bn_table *t, size_t column)
 
 static size_t width_of(const char *text)
 {
-    size_t n = 0;
-    for (const char *c = text; *c != '\0'; c++)
-        n += ((unsigned char)*c & 0xC0) != 0x80;
-    return n;
+    return bn_utf8_count(text, strlen(text));
 }
 
 static void put_padded(struct bn_buf *out, const char *text, size_t width, bool right)

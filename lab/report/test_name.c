@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lab/report/units.h"
 
 #define MODEL "decode|prompt|generate|concurrent"

@@ -32,7 +32,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "lab/host/machine.h"
 #include "lab/kit/process.h"
 #include "lab/sampler/tier.h"
@@ -133,11 +132,10 @@ static bn_status refuse_memory(const struct perf *p, bn_error *err, int sys_errn
 {
     long kb = 0;
     (void)read_setting("perf_event_mlock_kb", &kb);
-    bn_fail(err, BN_ERR_UNSUPPORTED, "%s: cannot lock memory for rings of %zu KiB",
-            sys_errno == EPERM ? "EPERM" : strerror(sys_errno), p->least_bytes >> 10);
-    bn_error_hint(err, "ulimit -l unlimited, or sysctl -w kernel.perf_event_mlock_kb=%ld",
-                  kb < 516 ? 516 : 2 * kb);
-    return BN_ERR_UNSUPPORTED;
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "%s: cannot lock memory for rings of %zu KiB",
+                           sys_errno == EPERM ? "EPERM" : strerror(sys_errno), p->least_bytes >> 10),
+                   err, "ulimit -l unlimited, or sysctl -w kernel.perf_event_mlock_kb=%ld",
+                   kb < 516 ? 516 : 2 * kb);
 }
 
 /* ---- the event ---- */
@@ -233,9 +231,8 @@ static bn_status open_rings(struct perf *p, pid_t pid, bn_error *err)
 {
     long n = sysconf(_SC_NPROCESSORS_CONF);
     size_t n_cpus = n < 1 ? 1 : bn_min_size((size_t)n, MAX_EVENTS);
-    p->rings = bn_alloc(n_cpus, sizeof *p->rings);
-    p->polled = bn_alloc(n_cpus + 1, sizeof *p->polled);
-    if (p->rings == NULL || p->polled == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(p->rings, n_cpus, err));
+    BN_TRY(BN_NEW(p->polled, n_cpus + 1, err));
     for (size_t cpu = 0; cpu < n_cpus; cpu++) {
         int fd = open_what_works(p, pid, (int)cpu);
         if (fd == -ENODEV) continue; /* it is switched off */

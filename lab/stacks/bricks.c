@@ -193,8 +193,7 @@ bn_status bn_brick_clock_open(bn_brick_clock **out, const bn_prof *prof, const u
     clock->prof = prof;
     clock->begin = pairs[0];
     clock->ns_per_tick = (double)(pairs[1].ns - pairs[0].ns) / (double)(pairs[1].ticks - pairs[0].ticks);
-    clock->threads = bn_alloc(prof->n_threads, sizeof *clock->threads);
-    bn_status status = clock->threads != NULL ? BN_OK : bn_nomem(err);
+    bn_status status = BN_NEW(clock->threads, prof->n_threads, err);
     for (unsigned t = 0; status == BN_OK && t < prof->n_threads; t++) {
         struct timeline *line = &clock->threads[clock->n++];
         line->tid = tids[t];

@@ -6,7 +6,6 @@
 #include "lab/stacks/stacks.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/utf8.h"
 

@@ -133,8 +133,7 @@ static bn_status lay_out(struct layout *l, const struct picture *p, bn_error *er
     for (size_t i = 0; i < n; i++)
         if (!(p->widths[i] >= 0 && p->widths[i] <= p->widths[0] * 1.000001))
             return bn_fail(err, BN_ERR_FORMAT, "a stack has a negative weight");
-    l->boxes = bn_alloc(n, sizeof *l->boxes);
-    if (l->boxes == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(l->boxes, n, err));
     place_boxes(l, p);
     choose_drawn(l, p->tree);
     l->keys = (size_t)fmax(1, ((double)l->width / 100 - 2 * MARGIN) / KEY);

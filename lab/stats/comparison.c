@@ -115,13 +115,11 @@ bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_err
 {
     const char *severity = bn_json_text_of(o, "severity");
     bool primary = true; /* documents of others lack it: all series decided */
-    size_t s = 0;
+    size_t s = BN_FIND(SEVERITIES, severity);
     *out = (struct bn_comparison){.higher = bn_json_text_is(o, "better", "higher")};
     if (!bn_json_string(bn_json_get(o, "test"), &out->test) ||
         !bn_json_string(bn_json_get(o, "metric"), &out->metric))
         return bn_fail(err, BN_ERR_FORMAT, "a comparison has no test or no metric");
-    while (s < BN_ARRAY_LEN(SEVERITIES) && strcmp(severity, SEVERITIES[s]) != 0)
-        s++;
     if (!bn_json_string(bn_json_get(o, "unit"), &out->unit) ||
         !(out->higher || bn_json_text_is(o, "better", "lower")) ||
         !bn_json_bool(bn_json_get(o, "exact"), &out->exact) ||

@@ -6,8 +6,6 @@
 #include "lab/stats/comparison.h"
 
 #include <fnmatch.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"

@@ -118,8 +118,7 @@ static bn_status read_loads(struct bn_object *o, Elf *elf, bn_error *err)
         return BN_OK;
     if (elf_getphdrnum(elf, &n) != 0 || n > UINT16_MAX) return BN_OK;
     o->native = header.e_machine == NATIVE_MACHINE;
-    o->loads = bn_alloc(n, sizeof *o->loads);
-    if (o->loads == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(o->loads, n, err));
     for (size_t i = 0; i < n; i++)
         if (gelf_getphdr(elf, (int)i, &part) != NULL && part.p_type == PT_LOAD)
             o->loads[o->n_loads++] =
@@ -367,8 +366,7 @@ bn_status bn_objects_find(struct bn_objects *objects, const bn_recording *record
 {
     size_t at = (size_t)(mapping - recording->mappings);
     if (objects->of_mapping == NULL) {
-        objects->of_mapping = bn_alloc(recording->n_mappings, sizeof *objects->of_mapping);
-        if (objects->of_mapping == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(objects->of_mapping, recording->n_mappings, err));
         objects->n_mappings = recording->n_mappings;
     }
     if (at >= objects->n_mappings)

@@ -83,8 +83,7 @@ static bn_status label_threads(struct resolving *r, bn_error *err)
 static bn_status read_names(struct resolving *r, bn_error *err)
 {
     const bn_recording *from = r->recording;
-    r->names = bn_alloc(from->n_threads, sizeof *r->names);
-    if (r->names == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(r->names, from->n_threads, err));
     for (; r->n_names < from->n_threads; r->n_names++)
         r->names[r->n_names] = (struct name){.of = &from->threads[r->n_names]};
     for (const struct bn_sample *s = from->samples; s != from->samples + from->n_samples; s++) {

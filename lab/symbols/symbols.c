@@ -83,8 +83,7 @@ static bn_status read_symbols(struct bn_kernel_names *kernel, const char *path, 
     if (bn_file_read(path, &kernel->text, &ignored) != BN_OK || kernel->text.data == NULL) return BN_OK;
     for (size_t i = 0; i < kernel->text.len; i++)
         lines += kernel->text.data[i] == '\n';
-    kernel->symbols = bn_alloc(lines + 1, sizeof *kernel->symbols);
-    if (kernel->symbols == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(kernel->symbols, lines + 1, err));
     for (char *line = kernel->text.data, *next; line != NULL && *line != '\0'; line = next) {
         next = strchr(line, '\n');
         if (next != NULL) *next++ = '\0';

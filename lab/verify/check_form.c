@@ -277,13 +277,9 @@ bool bn_check_request_fields(const struct bn_check *c)
         "stop_ids"};
     const bn_json *request = bn_rule_claim(c, "request");
     if (request == NULL) return false;
-    for (const bn_json *m = bn_json_first(request); m != NULL; m = bn_json_next(m)) {
-        size_t i = 0;
-        while (i < BN_ARRAY_LEN(FIELDS) && strcmp(bn_json_name(m), FIELDS[i]) != 0)
-            i++;
-        if (i < BN_ARRAY_LEN(FIELDS)) continue;
-        return FAIL(c, "request.%s is not a field that this program knows", bn_json_name(m));
-    }
+    for (const bn_json *m = bn_json_first(request); m != NULL; m = bn_json_next(m))
+        if (!BN_HAS(FIELDS, bn_json_name(m)))
+            return FAIL(c, "request.%s is not a field that this program knows", bn_json_name(m));
     bool think;
     if (bn_json_get(request, "think") != NULL && !bn_json_bool(bn_json_get(request, "think"), &think))
         return FAIL(c, "request.think is not true or false");

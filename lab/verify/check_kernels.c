@@ -131,8 +131,7 @@ bool bn_check_backend(const struct bn_check *c)
     if (!bn_rule_text(c, "backend", &backend)) return false;
     if (!c->bare && !c->device && strcmp(backend, "cpu") != 0)
         return FAIL(c, "\"%s\": this toolchain computes on the CPU or by OpenCL", backend);
-    for (size_t i = 0; i < BN_ARRAY_LEN(BACKENDS); i++)
-        if (strcmp(backend, BACKENDS[i]) == 0) return PASS(c, "%s", backend);
+    if (BN_HAS(BACKENDS, backend)) return PASS(c, "%s", backend);
     return FAIL(c, "unknown backend \"%s\"", backend);
 }
 
@@ -144,15 +143,12 @@ bool bn_check_device(const struct bn_check *c)
     const size_t n_prefix = strlen(BN_RECEIPT_DEVICE_BACKEND ":");
     ull memory = bn_json_count_of(c->p, "device.memory"),
         weights = bn_plus(c->k->model.ternary_weights / 5, c->k->model.head_bytes); /* in the smallest form */
-    size_t i = 0;
     if (c->bare) return SKIP(c, "a bare predicate does not describe it");
     if (c->device != bn_rule_has(c, "device"))
         return FAIL(c, c->device ? "backend is \"opencl\", and no device is described"
                                  : "a device is described, and backend is not \"opencl\"");
     if (!c->device) return SKIP(c, "the CPU computed");
-    while (i < BN_ARRAY_LEN(TYPES) && strcmp(type, TYPES[i]) != 0)
-        i++;
-    if (i == BN_ARRAY_LEN(TYPES)) return FAIL(c, "device.type is \"%s\", not GPU, CPU or accelerator", type);
+    if (!BN_HAS(TYPES, type)) return FAIL(c, "device.type is \"%s\", not GPU, CPU or accelerator", type);
     if (strncmp(id, BN_RECEIPT_DEVICE_BACKEND ":", n_prefix) != 0 || id[n_prefix] == '\0' ||
         id[n_prefix + strspn(id + n_prefix, "0123456789")] != '\0')
         return FAIL(c, "device.id is \"%s\", not opencl:N", id);

@@ -3,7 +3,6 @@
  * Rules about what was set up for a run: the settings that were asked for and used, the instruction set, and
  * the machine, which a receipt describes in several places.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "lab/receipt/receipt.h"
@@ -48,12 +47,10 @@ bool bn_check_isa(const struct bn_check *c)
 {
     const char *isa = NULL, *asked = bn_json_text_of(c->p, "request.isa"),
                *arch = bn_json_text_of(c->p, "machine.arch");
-    size_t i = 0;
     if (is_bare(c)) return false;
     if (!bn_rule_text(c, "resolved.isa", &isa)) return false;
     const bn_json *flags = bn_json_path(c->p, "machine.cpu_flags");
-    while (i < BN_ARRAY_LEN(SETS) && strcmp(SETS[i].isa, isa) != 0)
-        i++;
+    size_t i = BN_FIND(SETS, isa);
     if (i == BN_ARRAY_LEN(SETS)) return FAIL(c, "unknown instruction set \"%s\"", isa);
     if (asked[0] != '\0' && strcmp(asked, "auto") != 0 && strcmp(asked, isa) != 0)
         return FAIL(c, "request.isa is \"%s\", resolved.isa is \"%s\"", asked, isa);

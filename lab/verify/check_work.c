@@ -202,9 +202,8 @@ static bool type_fits(const struct bn_check *c)
     const char *type = bn_json_text_of(c->p, "model.quantization");
     ull weights = c->k->model.ternary_weights, bytes = c->k->model.ternary_bytes;
     if (!bn_json_string(bn_json_path(c->p, "model.quantization"), &type)) return true;
-    bool groups = strncmp(bn_json_text_of(c->p, "model.activations"), "int16-g", 7) == 0;
-    for (size_t i = 0; i < BN_ARRAY_LEN(TYPES); i++)
-        groups |= strcmp(type, TYPES[i]) == 0;
+    bool groups =
+        strncmp(bn_json_text_of(c->p, "model.activations"), "int16-g", 7) == 0 || BN_HAS(TYPES, type);
     if (groups && bytes < weights / 4 + weights / 128)
         return FAIL(c, "model.quantization is \"%s\", whose weights take more than %llu bytes", type, bytes);
     struct counted done = WORK(c, BN_KERNEL_TERNARY_GEMV, BN_KERNEL_TERNARY_GEMM),

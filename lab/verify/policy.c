@@ -67,18 +67,17 @@ static bn_status read_member(struct bn_receipt_policy *policy, const bn_json *me
 {
     const char *name = bn_json_name(member);
     char *base = (char *)policy;
-    for (size_t i = 0; i < BN_ARRAY_LEN(MEMBERS); i++) {
+    size_t i = BN_FIND(MEMBERS, name);
+    if (i < BN_ARRAY_LEN(MEMBERS)) {
         bool flag, is_flag = MEMBERS[i].size == sizeof flag;
         uint64_t number;
-        if (strcmp(name, MEMBERS[i].name) != 0) continue;
         if (is_flag && !bn_json_bool(member, &flag)) return refuse(member, "true or false is expected", err);
         if (!is_flag && !bn_json_u64(member, &number))
             return refuse(member, "a whole number is expected", err);
         memcpy(base + MEMBERS[i].offset, is_flag ? (void *)&flag : (void *)&number, MEMBERS[i].size);
         return BN_OK;
     }
-    for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++)
-        if (strcmp(name, LISTS[i]) == 0) return check_list(member, err);
+    if (BN_HAS(LISTS, name)) return check_list(member, err);
     if (strcmp(name, "comment") == 0) return BN_OK;
     return refuse(member, "a policy has no such member", err);
 }

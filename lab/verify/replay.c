@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "grammar/grammar.h"
 #include "lab/receipt/receipt.h"
-#include "model/hparams.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -53,8 +52,7 @@ static bn_status read_stops(struct bn_replay *r)
     if (r->gen.n_stops > BN_RECEIPT_MAX_STOPS)
         return bn_fail(r->err, BN_ERR_LIMIT, "%zu stop texts are more than %u", r->gen.n_stops,
                        BN_RECEIPT_MAX_STOPS);
-    r->stops = bn_alloc(r->gen.n_stops, sizeof *r->stops);
-    if (r->stops == NULL) return bn_nomem(r->err);
+    BN_TRY(BN_NEW(r->stops, r->gen.n_stops, r->err));
     size_t i = 0;
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
         if (!bn_json_string(e, &r->stops[i++])) return missing(r, "request.stops");

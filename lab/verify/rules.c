@@ -27,9 +27,8 @@ const struct bn_rule *bn_rules(bool training, size_t *n)
 
 static const struct bn_rule *find(const struct bn_rule *rules, size_t n, const char *id)
 {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(rules[i].id, id) == 0) return &rules[i];
-    return NULL;
+    size_t i = bn_find_text(rules, n, sizeof *rules, id);
+    return i < n ? &rules[i] : NULL;
 }
 
 const struct bn_rule *bn_rules_find(const char *id)

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/team.h"
-#include "model/model.h"
 #include "mpi/ranks.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"
@@ -37,14 +36,10 @@ bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
 
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine)
 {
-    char now[21];
-    struct bn_machine here;
     bn_json *doc = bn_json_new_object();
-    if (machine == NULL) bn_machine_read(&here);
-    BN_PUT_STRINGS(doc, {"schema", "bn.bench/1"}, {"command", command});
-    bn_clock_format(bn_clock_utc(), now);
-    bn_json_put_string(doc, "created", now);
-    bn_cli_put_provenance(doc, machine != NULL ? machine : &here);
+    BN_PUT(doc, BN_STRING("schema", "bn.bench/1"), BN_STRING("command", command),
+           BN_TIME("created", bn_clock_utc()));
+    bn_cli_put_provenance(doc, machine);
     return doc;
 }
 

@@ -210,8 +210,7 @@ static bn_status read_texts(const struct bn_args *args, const struct bn_option *
                             bn_error *err)
 {
     bn_free(out->list); /* another option set the field */
-    out->list = bn_alloc(texts_of(args, o, NULL) + 1, sizeof *out->list);
-    if (out->list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(out->list, texts_of(args, o, NULL) + 1, err));
     out->n = texts_of(args, o, out->list);
     return BN_OK;
 }

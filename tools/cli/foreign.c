@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/mem.h"
 #include "tools/cli/fields.h"
 #include "tools/cli/options.h"
 #include "tools/cli/table.h"

@@ -18,7 +18,6 @@
 #include "base/mem.h"
 #include "base/suggest.h"
 #include "tools/cli/fields.h"
-#include "tools/cli/number.h"
 #include "tools/cli/table.h"
 
 /* ---- parsing ---- */
@@ -356,9 +355,8 @@ bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, 
     size_t n_letters = 0; /* an upper bound of how many values words can give */
     for (int i = 0; i < argc; i++)
         n_letters += strlen(argv[i]);
-    args->values = bn_alloc(n_letters + args->n_options + 1, sizeof *args->values);
-    args->operands = bn_alloc((size_t)argc + 1, sizeof *args->operands);
-    if (args->values == NULL || args->operands == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(args->values, n_letters + args->n_options + 1, err));
+    BN_TRY(BN_NEW(args->operands, (size_t)argc + 1, err));
     BN_TRY(parse_words(&p, place));
     if (args->want_help || args->want_version) return BN_OK;
     args->want_usage = args->command == NULL;

@@ -3,11 +3,11 @@
  * Describes program, commit, machine and model in a document; see provenance.h.
  */
 #include "tools/cli/provenance.h"
+#include "lab/kit/put_counts.h"
 
 #include <string.h>
 
 #include "base/digest.h"
-#include "base/error.h"
 #include "build_info.h"
 #include "lab/host/git.h"
 
@@ -27,14 +27,12 @@ static void put_program(bn_json *doc)
     bn_json_put_string(program, "version", bn_version());
     bn_json_put_object(program, "unavailable");
     if (strcmp(BN_BUILD_COMMIT, "unknown") != 0) {
-        bn_json_put_string(program, "commit", BN_BUILD_COMMIT);
-        bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
+        BN_PUT(program, BN_STRING("commit", BN_BUILD_COMMIT), BN_FLAG("dirty", BN_BUILD_DIRTY != 0));
     } else {
         bn_json_put_unavailable(program, "commit", "built outside a repository");
         bn_json_put_unavailable(program, "dirty", "built outside a repository");
     }
-    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
-    bn_json_put_string(program, "flags", BN_BUILD_FLAGS);
+    BN_PUT(program, BN_STRING("compiler", BN_BUILD_COMPILER), BN_STRING("flags", BN_BUILD_FLAGS));
     bn_cli_put_file_digest(program, "binary_sha256", "/proc/self/exe");
 }
 
@@ -90,16 +88,19 @@ void bn_cli_note_device(const bn_device_info *of_model)
 
 static void put_machine(bn_json *doc, const struct bn_machine *machine)
 {
-    struct bn_machine with = *machine;
+    struct bn_machine with;
     struct bn_machine_id id;
     bn_error err = {0};
     bn_json *o = bn_json_put_object(doc, "machine");
+    if (machine != NULL)
+        with = *machine;
+    else
+        bn_machine_read(&with);
     if (device.known) with.device = &device.info;
     bn_machine_put(o, &with);
     explain_nulls(o);
     if (bn_machine_identify(&id, &with, &err) == BN_OK) {
-        bn_json_put_string(o, "key", id.key);
-        bn_json_put_string(o, "label", id.label);
+        BN_PUT(o, BN_STRING("key", id.key), BN_STRING("label", id.label));
     } else {
         bn_json_put_unavailable(o, "key", err.msg);
         bn_json_put_unavailable(o, "label", err.msg);

@@ -12,7 +12,7 @@
 #include "tools/cli/options.h"
 
 /* Puts "program" (version, commit, dirty, compiler, flags, binary_sha256), "git" (of the working folder) and
- * "machine". */
+ * "machine" (NULL: as it is now). */
 void bn_cli_put_provenance(bn_json *document, const struct bn_machine *machine);
 /* From here on, the machine that is put has this device, NULL for none: that of the model which was opened last. */
 void bn_cli_note_device(const bn_device_info *device);

@@ -5,7 +5,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tools/cli/text.h"
 
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

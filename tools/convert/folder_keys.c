@@ -290,8 +290,7 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
     if (low >= high) return FAIL(FORMAT, "low_freq_factor is not below high_freq_factor");
     struct bn_cv_tensor *t;
     BN_TRY(bn_cv_add_tensor(f->plan, &t, err));
-    f->plan->owned = bn_alloc(n, sizeof *f->plan->owned);
-    if (f->plan->owned == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(f->plan->owned, n, err));
     for (size_t i = 0; i < n; i++) {
         double wave = TAU * bn_exp(bn_log(theta) * 2.0 * (double)i / (double)f->hp.n_rot);
         f->plan->owned[i] = (float)llama3_divisor(wave, factor, low, high, original);
@@ -325,8 +324,7 @@ static bn_status add_long_rope(struct bn_cv_folder *f, const bn_json *rope, bn_e
         return FAIL(UNSUPPORTED,
                     "longrope with a context of %u tokens, more than the original %.0f, is not supported",
                     f->hp.n_ctx, original);
-    f->plan->owned = bn_alloc(2 * n, sizeof *f->plan->owned);
-    if (f->plan->owned == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(f->plan->owned, 2 * n, err));
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
         struct bn_cv_tensor *t;
         BN_TRY(read_factors(rope, NAMES[i], n, f->plan->owned + i * n, err));

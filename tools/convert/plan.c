@@ -4,6 +4,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include "tools/convert/plan.h"
+#include "lab/kit/put_counts.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -108,9 +109,8 @@ static void put_tensors(bn_json *doc, const struct bn_cv_plan *plan)
     for (size_t i = 0; i < plan->n_tensors; i++) {
         const struct bn_cv_tensor *t = &plan->tensors[i];
         bn_json *o = bn_json_add_object(list);
-        bn_json_put_string(o, "name", t->name);
-        bn_json_put_string(o, "type", bn_type_info(t->to)->name);
-        bn_json_put_string(o, "how", KINDS[t->kind]);
+        BN_PUT(o, BN_STRING("name", t->name), BN_STRING("type", bn_type_info(t->to)->name),
+               BN_STRING("how", KINDS[t->kind]));
         bn_json_put_u64s(o, "shape", t->ne, t->n_dims);
         bn_json_put_u64(o, "n_bytes", t->n_bytes);
     }
@@ -122,33 +122,28 @@ bn_json *bn_cv_record(const struct bn_cv_plan *plan, const struct bn_cv_result *
     const char *slash = strrchr(plan->options->output != NULL ? plan->options->output : "", '/');
     bn_json_put_string(doc, "schema", SCHEMA);
     bn_json *program = bn_json_put_object(doc, "program");
-    bn_json_put_string(program, "name", "bn-convert");
-    bn_json_put_string(program, "version", bn_version());
+    BN_PUT(program, BN_STRING("name", "bn-convert"), BN_STRING("version", bn_version()));
     bn_json *inputs = bn_json_put_array(doc, "inputs");
     for (size_t i = 0; i < plan->n_inputs; i++) {
         bn_json *o = bn_json_add_object(inputs);
-        bn_json_put_string(o, "file", plan->inputs[i].name);
-        bn_json_put_u64(o, "n_bytes", plan->inputs[i].map.n_bytes);
-        bn_json_put_text(o, "sha256", plan->inputs[i].sha256);
+        BN_PUT(o, BN_STRING("file", plan->inputs[i].name), BN_U64("n_bytes", plan->inputs[i].map.n_bytes),
+               BN_TEXT("sha256", plan->inputs[i].sha256));
     }
     bn_json *options = bn_json_put_object(doc, "options");
-    bn_json_put_string(options, "to", bn_type_info(plan->target)->label);
-    bn_json_put_bool(options, "ternarise", plan->options->ternarise);
-    bn_json_put_bool(options, "round_scales", plan->options->round_scales);
-    bn_json_put_string(options, "weight_scale", WEIGHT_SCALE[plan->options->weight_scale]);
-    bn_json_put_string(options, "pre", plan->options->pre);
-    bn_json_put_string(options, "name", plan->options->name);
+    BN_PUT(options, BN_STRING("to", bn_type_info(plan->target)->label),
+           BN_FLAG("ternarise", plan->options->ternarise),
+           BN_FLAG("round_scales", plan->options->round_scales),
+           BN_STRING("weight_scale", WEIGHT_SCALE[plan->options->weight_scale]),
+           BN_STRING("pre", plan->options->pre), BN_STRING("name", plan->options->name));
     bn_json_put_string(doc, "arch", plan->arch);
     put_tensors(doc, plan);
     bn_json *left_out = bn_json_put_object(doc, "left_out");
-    bn_json_put_u64(left_out, "vision", plan->n_vision);
-    bn_json_put_u64(left_out, "next_tokens", plan->n_next);
+    BN_PUT(left_out, BN_U64("vision", plan->n_vision), BN_U64("next_tokens", plan->n_next));
     if (result == NULL) return doc;
     bn_json_put_number(doc, "largest_scale_change", result->worst);
     bn_json *output = bn_json_put_object(doc, "output");
-    bn_json_put_string(output, "file", slash != NULL ? slash + 1 : plan->options->output);
-    bn_json_put_u64(output, "n_bytes", result->n_bytes);
-    bn_json_put_string(output, "sha256", result->sha256);
+    BN_PUT(output, BN_STRING("file", slash != NULL ? slash + 1 : plan->options->output),
+           BN_U64("n_bytes", result->n_bytes), BN_STRING("sha256", result->sha256));
     return doc;
 }
 

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "kernels/ref.h"
 #include "model/weights.h"
 
 uint64_t bn_cv_n_rows(const struct bn_cv_tensor *t)
@@ -45,13 +46,6 @@ static bool fault(struct bn_cv_scratch *s, enum bn_cv_fault why, uint64_t r, siz
     return false;
 }
 
-static float widen_half(uint16_t half)
-{
-    float value;
-    bn_kernels_ref.f16_to_f32(&value, &half, 1);
-    return value;
-}
-
 /* ---- reading ---- */
 
 /* n floats of a list in the type `from`, from the one with the number `at`. */
@@ -82,7 +76,7 @@ static bool read_blocks(const struct bn_cv_tensor *t, uint64_t r, struct bn_cv_s
         int8_t *values = s->values + b * info->block;
         float scale = t->scale;
         uint16_t half = info->unpack(values, in, info->block);
-        if (t->from != BN_TYPE_I2_S) scale = widen_half(half);
+        if (t->from != BN_TYPE_I2_S) scale = bn_ref_widen_f16(half);
         for (size_t i = 0; t->from == BN_TYPE_I2_S && i < info->block; i++)
             if (values[i] > 1) return fault(s, BN_CV_CODE_3, r, b * info->block + i, 0, 0);
         if (!isfinite(scale)) return fault(s, BN_CV_NOT_FINITE, r, b * info->block, (double)scale, 0);
@@ -205,8 +199,8 @@ static bool one_scale(struct bn_cv_scratch *s, uint64_t r, size_t first, size_t 
 static bool to_half(struct bn_cv_scratch *s, uint64_t r, size_t column, float scale, bool round,
                     uint16_t *half)
 {
-    bn_kernels_ref.f32_to_f16(half, &scale, 1);
-    float back = widen_half(*half);
+    *half = bn_ref_narrow_f16(scale);
+    float back = bn_ref_widen_f16(*half);
     if (back == scale) return true;
     if (!round || !isfinite(back) || back == 0.0f)
         return fault(s, BN_CV_NOT_HALF, r, column, (double)scale, (double)back);

@@ -68,8 +68,7 @@ static void add(struct runner *r, enum figure f, double sample)
 static bn_status start(struct bench *b, struct runner *r, bn_error *err)
 {
     for (size_t f = 0; f < FIGURES; f++) {
-        r->samples[f] = bn_alloc(b->n_reps, sizeof *r->samples[f]);
-        if (r->samples[f] == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(r->samples[f], b->n_reps, err));
     }
     return bn_xref_start(&b->x, r->ref, err);
 }

@@ -3,8 +3,6 @@
  * The commands that compare: which rungs are climbed, when traces are compared, which of three engines differs
  * from the others, and the exit status.
  */
-#include <math.h>
-#include <stdio.h>
 
 #include "tools/crossval/crossval.h"
 

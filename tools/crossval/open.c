@@ -67,8 +67,7 @@ static bn_status take_ids(struct bn_crossval *x, const int32_t *ids, size_t n, b
     uint32_t most = x->options->positions;
     x->n_prompt = most != 0 && n > most ? most : n;
     if (x->n_prompt == 0) return bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
-    x->ids = bn_alloc(x->n_prompt + x->n_decode, sizeof *x->ids);
-    if (x->ids == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(x->ids, x->n_prompt + x->n_decode, err));
     memcpy(x->ids, ids, x->n_prompt * sizeof *ids);
     x->n_ids = x->n_prompt;
     bn_receipt_ids_digest(ids, x->n_prompt, x->prompt_sha);

@@ -5,8 +5,6 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/suggest.h"

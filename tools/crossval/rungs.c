@@ -152,8 +152,7 @@ static bn_status positions(struct bn_crossval *x, struct bn_xref *ref, struct bn
     BN_TRY(ask_logits(ref, x->ids, n, &ref->logits, err));
     if (ref->logits == NULL) return BN_OK;
     ref->n_rows = n;
-    ref->rows = bn_alloc(x->n_prompt, sizeof *ref->rows);
-    if (ref->rows == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(ref->rows, x->n_prompt, err));
     judge_rows(x, ref, BN_RUNG_POSITIONS, x->logits, ref->logits, x->n_prompt, ref->rows);
     return BN_OK;
 }

@@ -195,8 +195,8 @@ static bn_status dispatch(struct server *s, const bn_json *request, const char *
     } OPS[] = {{"hello", hello},   {"open", open_model}, {"tokenize", tokenize},
                {"logits", logits}, {"trace", trace},     {"bench", bench}};
     if (strcmp(op, "close") == 0) return BN_OK;
-    for (size_t i = 0; i < BN_ARRAY_LEN(OPS); i++)
-        if (strcmp(op, OPS[i].op) == 0) return OPS[i].run(s, request, err);
+    size_t i = BN_FIND(OPS, op);
+    if (i < BN_ARRAY_LEN(OPS)) return OPS[i].run(s, request, err);
     return bn_fail(err, BN_ERR_UNSUPPORTED, "this operation is not known");
 }
 

@@ -37,9 +37,7 @@ static void put_line(const struct view *v, const char *status, const char *name,
                   {"fail", "FAIL", "\033[31m"},
                   {"skip", "skip", "\033[2m"},
                   {"error", "ERROR", "\033[31m"}};
-    size_t i = 0;
-    while (i + 1 < BN_ARRAY_LEN(STATES) && strcmp(STATES[i].status, status) != 0)
-        i++;
+    size_t i = bn_find_text(STATES, BN_ARRAY_LEN(STATES) - 1, sizeof *STATES, status); /* else "error" */
     bool color = bn_report_color(stdout);
     bn_buf_printf(v->out, "  %s%-5s%s %-11s ", color ? STATES[i].color : "", STATES[i].word,
                   color ? "\033[0m" : "", name);

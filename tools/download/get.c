@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "hub/cache/cache.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/program/sandbox.h"
 #include "tools/download/download.h"
 
@@ -86,30 +87,19 @@ void bn_download_allow(struct bn_sandbox_rules *rules, const struct bn_args *arg
 static bn_status say_result(const struct bn_hub_fetch *f, const char *licence, uint64_t ns, bn_error *err)
 {
     bn_json *o = bn_download_event(f->dry_run ? "plan" : "done");
-    bn_json_put_string(o, "path", f->path);
-    bn_json_put_text(o, "repo", f->repo);
-    bn_json_put_text(o, "file", f->file);
-    bn_json_put_text(o, "commit", f->commit);
-    bn_json_put_text(o, "url", f->url);
-    bn_json_put_text(o, "licence", licence);
-    bn_json_put_text(o, "runs", f->runs);
-    bn_json_put_bool(o, "cached", f->from_cache);
+    BN_PUT(o, BN_STRING("path", f->path), BN_TEXT("repo", f->repo), BN_TEXT("file", f->file),
+           BN_TEXT("commit", f->commit), BN_TEXT("url", f->url), BN_TEXT("licence", licence),
+           BN_TEXT("runs", f->runs), BN_FLAG("cached", f->from_cache));
     if (f->dry_run) {
-        bn_json_put_count(o, "bytes", f->size);
-        bn_json_put_text(o, "sha256", f->sha256_wanted);
-        bn_json_put_text(o, "sha256_source", f->sha256_source);
+        BN_PUT(o, BN_COUNT("bytes", f->size), BN_TEXT("sha256", f->sha256_wanted),
+               BN_TEXT("sha256_source", f->sha256_source));
         return bn_download_say(o, err);
     }
-    bn_json_put_count(o, "bytes", f->transfer.final_size);
-    bn_json_put_text(o, "sha256", f->transfer.digest);
-    bn_json_put_text(o, "sha256_source", f->sha256_source);
-    bn_json_put_bool(o, "first_use", f->first_use);
-    bn_json_put_bool(o, "unchanged", f->unchanged);
-    bn_json_put_text(o, "replaced", f->replaced);
-    bn_json_put_u64(o, "fetched", f->transfer.fetched);
-    bn_json_put_u64(o, "resumed", f->transfer.resumed);
-    bn_json_put_u64(o, "requests", f->transfer.n_requests);
-    bn_json_put_number(o, "seconds", (double)ns * 1e-9);
+    BN_PUT(o, BN_COUNT("bytes", f->transfer.final_size), BN_TEXT("sha256", f->transfer.digest),
+           BN_TEXT("sha256_source", f->sha256_source), BN_FLAG("first_use", f->first_use),
+           BN_FLAG("unchanged", f->unchanged), BN_TEXT("replaced", f->replaced),
+           BN_U64("fetched", f->transfer.fetched), BN_U64("resumed", f->transfer.resumed),
+           BN_U64("requests", f->transfer.n_requests), BN_NUMBER("seconds", (double)ns * 1e-9));
     return bn_download_say(o, err);
 }
 

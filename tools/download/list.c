@@ -10,6 +10,7 @@
 
 #include "hub/cache/cache.h"
 #include "hub/names/names.h"
+#include "lab/kit/put_counts.h"
 #include "lab/report/table.h"
 #include "tools/download/download.h"
 
@@ -106,24 +107,19 @@ static void put_file(bn_json *files, const struct bn_hub_model *m, const struct 
     snprintf(name, sizeof name, f == m->files ? "%s" : "%s:%s", m->name, f->variant);
     snprintf(key, sizeof key, "hf:%s:%s", f->repo, f->file);
     if (f->sha256 == NULL && bn_hub_pin_find(first_use, key, NULL) != BN_OK) first_use[0] = '\0';
-    bn_json_put_string(o, "name", name);
-    bn_json_put_string(o, "title", m->title);
-    bn_json_put_string(o, "parameters", m->parameters);
-    bn_json_put_string(o, "arch", m->arch);
-    bn_json_put_string(o, "licence", m->licence);
-    bn_json_put_string(o, "licence_url", m->licence_url);
-    bn_json_put_string(o, "variant", f->variant);
-    bn_json_put_string(o, "repo", f->repo);
-    bn_json_put_text(o, "file", f->file);
-    bn_json_put_string(o, "revision", f->revision);
+    BN_PUT(o, BN_STRING("name", name), BN_STRING("title", m->title), BN_STRING("parameters", m->parameters),
+           BN_STRING("arch", m->arch), BN_STRING("licence", m->licence),
+           BN_STRING("licence_url", m->licence_url), BN_STRING("variant", f->variant),
+           BN_STRING("repo", f->repo), BN_TEXT("file", f->file), BN_STRING("revision", f->revision));
     if (f->size > 0)
         bn_json_put_u64(o, "bytes", f->size);
     else
         bn_json_put_unavailable(o, "bytes", "not in the registry");
-    bn_json_put_text(o, "sha256", f->sha256 != NULL ? f->sha256 : first_use);
-    bn_json_put_text(o, "sha256_source", f->sha256 != NULL ? "pinned" : first_use[0] != '\0' ? "first" : "");
-    bn_json_put_string(o, "runs", f->runs);
-    bn_json_put_string(o, "path", here ? path : NULL);
+    BN_PUT(o, BN_TEXT("sha256", f->sha256 != NULL ? f->sha256 : first_use),
+           BN_TEXT("sha256_source", f->sha256 != NULL      ? "pinned"
+                                    : first_use[0] != '\0' ? "first"
+                                                           : ""),
+           BN_STRING("runs", f->runs), BN_STRING("path", here ? path : NULL));
 }
 
 static bn_status list_registry(bn_json *files, const char *root, bool names, bn_error *err)
@@ -155,13 +151,10 @@ static bn_json *put_cached(bn_json *files, const struct bn_hub_cached *c, uint64
     char short_name[17];
     snprintf(short_name, sizeof short_name, "%.16s", c->etag);
     bn_json *o = bn_json_add_object(files);
-    bn_json_put_string(o, "kind", file && c->old ? "old snapshot" : KINDS[c->kind]);
-    bn_json_put_string(o, "repo", c->repo);
-    bn_json_put_string(o, "name", file ? c->file : short_name);
-    bn_json_put_text(o, "commit", c->commit);
-    bn_json_put_text(o, "etag", c->etag);
-    bn_json_put_u64(o, "bytes", bytes);
-    bn_json_put_string(o, "path", c->link[0] != '\0' ? c->link : c->path);
+    BN_PUT(o, BN_STRING("kind", file && c->old ? "old snapshot" : KINDS[c->kind]), BN_STRING("repo", c->repo),
+           BN_STRING("name", file ? c->file : short_name), BN_TEXT("commit", c->commit),
+           BN_TEXT("etag", c->etag), BN_U64("bytes", bytes),
+           BN_STRING("path", c->link[0] != '\0' ? c->link : c->path));
     return o;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/progress.h"
 #include "tools/download/download.h"
 
@@ -33,8 +34,7 @@ bn_json *bn_download_document(const char *name, bn_json **list)
 bn_json *bn_download_event(const char *name)
 {
     bn_json *event = bn_json_new_object();
-    bn_json_put_string(event, "schema", SCHEMA);
-    bn_json_put_string(event, "event", name);
+    BN_PUT(event, BN_STRING("schema", SCHEMA), BN_STRING("event", name));
     return event;
 }
 
@@ -54,14 +54,10 @@ bn_status bn_download_say(bn_json *event, bn_error *err)
 static void say_event(const char *name, const struct bn_transfer_event *e)
 {
     bn_json *o = bn_download_event(name);
-    bn_json_put_string(o, "url", e->url);
-    bn_json_put_count(o, "size", e->size);
-    bn_json_put_u64(o, "have", e->have);
-    bn_json_put_u64(o, "fetched", e->fetched);
-    if (e->phase == BN_TRANSFER_RETRY) {
-        bn_json_put_u64(o, "attempt", e->attempt);
-        bn_json_put_u64(o, "wait_ms", e->wait_ms);
-    }
+    BN_PUT(o, BN_STRING("url", e->url), BN_COUNT("size", e->size), BN_U64("have", e->have),
+           BN_U64("fetched", e->fetched));
+    if (e->phase == BN_TRANSFER_RETRY)
+        BN_PUT(o, BN_U64("attempt", e->attempt), BN_U64("wait_ms", e->wait_ms));
     if (e->message != NULL) bn_json_put_string(o, "message", e->message);
     if (bn_download_say(o, NULL) != BN_OK) bn_report_warning("out of memory: an event is missing");
 }

@@ -15,6 +15,7 @@
 #include "hub/cache/cache.h"
 #include "hub/files/vocab.h"
 #include "hub/names/names.h"
+#include "lab/kit/put_counts.h"
 #include "tokenizer/tokenizer.h"
 #include "tools/download/download.h"
 
@@ -130,8 +131,7 @@ static bn_status read_model(struct model *m, const struct bn_file_map *map, bn_e
     if (status == BN_ERR_FORMAT) return status;
     if (status != BN_OK || m->types->n != kv->n) m->types = NULL;
     m->n = (uint32_t)kv->n;
-    m->tokens = bn_alloc(m->n + 1u, sizeof *m->tokens);
-    if (m->tokens == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(m->tokens, m->n + 1u, err));
     const unsigned char *cursor = kv->value;
     for (uint32_t i = 0; i < m->n; i++)
         m->tokens[i] = bn_gguf_next_str(&cursor);
@@ -270,10 +270,8 @@ static bn_status get_file(struct tokenizer *t, const char *repo, const char *rev
     snprintf(t->repo, sizeof t->repo, "%s", repo);
     t->n_files++;
     bn_json *o = bn_json_add_object(t->files);
-    bn_json_put_string(o, "file", file);
-    bn_json_put_string(o, "path", f->path);
-    bn_json_put_text(o, "commit", f->commit);
-    bn_json_put_text(o, "sha256", f->transfer.digest);
+    BN_PUT(o, BN_STRING("file", file), BN_STRING("path", f->path), BN_TEXT("commit", f->commit),
+           BN_TEXT("sha256", f->transfer.digest));
     if (!t->args->json) printf("%s\n", f->path);
     return BN_OK;
 }
@@ -341,8 +339,7 @@ static bn_status check(struct tokenizer *t, const char *model, bool *fits, bn_er
     bn_json *differences = bn_json_put_array(o, "differences");
     BN_TRY(vocabulary_compare(&t->vocabulary, named ? path : model, &n_model, differences, err));
     *fits = bn_json_size(differences) == 0;
-    bn_json_put_bool(o, "fits", *fits);
-    bn_json_put_u64(o, "n_tokens", n_model);
+    BN_PUT(o, BN_FLAG("fits", *fits), BN_U64("n_tokens", n_model));
     for (const bn_json *d = bn_json_first(differences); d != NULL && !t->args->json; d = bn_json_next(d))
         if (bn_json_string(d, &text)) printf("differs: %s\n", text);
     bn_report_note(0, "%s %s: %u tokens in the model", t->repo,
@@ -358,9 +355,8 @@ static bn_status run(struct tokenizer *t, bool *fits, bn_error *err)
     t->fetch.user = &t->show;
     BN_TRY(bn_download_settings(&t->fetch, t->args, err));
     BN_TRY(get_all(t, t->args->operands[0], err));
-    bn_json_put_string(t->doc, "repo", t->repo);
-    bn_json_put_count(t->doc, "n_tokens", t->vocabulary.n_tokens);
-    bn_json_put_u64(t->doc, "n_special", t->vocabulary.n_special);
+    BN_PUT(t->doc, BN_STRING("repo", t->repo), BN_COUNT("n_tokens", t->vocabulary.n_tokens),
+           BN_U64("n_special", t->vocabulary.n_special));
     if (t->vocabulary.n_tokens > 0)
         bn_report_note(0, "%s: %u tokens, %u of them special", t->repo, (unsigned)t->vocabulary.n_tokens,
                        (unsigned)t->vocabulary.n_special);

@@ -11,6 +11,7 @@
 
 #include "hub/cache/cache.h"
 #include "hub/names/names.h"
+#include "lab/kit/put_counts.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_verify_options[] = {
@@ -68,12 +69,8 @@ static void tell(struct verify *v, const char *name, const char *path, const str
         fflush(stdout);
     }
     bn_json *o = bn_json_add_object(v->files);
-    bn_json_put_string(o, "name", name);
-    bn_json_put_string(o, "path", path);
-    bn_json_put_string(o, "state", state);
-    bn_json_put_string(o, "sha256", f->sha256);
-    bn_json_put_text(o, "held_against", f->ok);
-    bn_json_put_text(o, "contradicts", f->bad);
+    BN_PUT(o, BN_STRING("name", name), BN_STRING("path", path), BN_STRING("state", state),
+           BN_STRING("sha256", f->sha256), BN_TEXT("held_against", f->ok), BN_TEXT("contradicts", f->bad));
 }
 
 /* ---- files of the cache ---- */
@@ -188,9 +185,7 @@ static bn_status verify_all(struct verify *v, bn_error *err)
 
 static bn_status conclude(struct verify *v, bn_json *doc, bn_error *err)
 {
-    bn_json_put_u64(doc, "ok", v->n_ok);
-    bn_json_put_u64(doc, "bad", v->n_bad);
-    bn_json_put_u64(doc, "unknown", v->n_unknown);
+    BN_PUT(doc, BN_U64("ok", v->n_ok), BN_U64("bad", v->n_bad), BN_U64("unknown", v->n_unknown));
     if (v->args->json) BN_TRY(bn_cli_print_json(doc, err));
     bn_report_note(0, "%zu ok, %zu bad, %zu unknown", v->n_ok, v->n_bad, v->n_unknown);
     return BN_OK;

@@ -4,7 +4,6 @@
  */
 #include "tools/flamegraph/flamegraph.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

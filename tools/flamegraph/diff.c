@@ -255,8 +255,7 @@ static bn_status choose_rows(struct comparison *r, bn_error *err)
 {
     size_t n = r->diff.tree->n_frames;
     r->finds = r->misses = (double)NAN;
-    r->rows = bn_alloc(n, sizeof *r->rows);
-    bn_status status = r->rows != NULL ? BN_OK : bn_nomem(err);
+    bn_status status = BN_NEW(r->rows, n, err);
     for (uint32_t i = 0; status == BN_OK && i < n; i++) {
         const struct bn_diff_value *v = value_of(r, r->by_total, i);
         bool changed = v->significant || value_of(r, !r->by_total, i)->significant;

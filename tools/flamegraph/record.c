@@ -6,13 +6,13 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "lab/kit/put_counts.h"
 #include "lab/stats/interval.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/text.h"
@@ -80,12 +80,8 @@ bn_status bn_flamegraph_resolve(bn_stacks *out, bn_recording *recording,
 
 void bn_flamegraph_put_origin(bn_json *about)
 {
-    struct bn_machine machine;
-    char now[21];
-    bn_clock_format(bn_clock_utc(), now);
-    bn_machine_read(&machine);
-    bn_json_put_string(about, "created", now);
-    bn_cli_put_provenance(about, &machine);
+    BN_PUT(about, BN_TIME("created", bn_clock_utc()));
+    bn_cli_put_provenance(about, NULL);
 }
 
 void bn_flamegraph_describe_others(char out[BN_FLAMEGRAPH_OTHERS_ROOM], const bn_json *about)

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "lab/kit/order.h"
 #include "lab/kit/put_counts.h"
 #include "lab/report/units.h"
@@ -107,14 +108,6 @@ static void print_share(struct bn_buf *out, const struct bn_interval *share)
         bn_buf_puts(out, "      - ");
 }
 
-static size_t columns(const char *text)
-{
-    size_t n = 0;
-    for (; *text != '\0'; text++)
-        n += ((unsigned char)*text & 0xC0) != 0x80;
-    return n;
-}
-
 static const struct bn_frame *frame_of(const struct listing *l, size_t row)
 {
     return l->spots.list[row].frame;
@@ -129,7 +122,7 @@ static void print_place(struct bn_buf *out, const struct listing *l, size_t n, s
     for (size_t i = 0; i < n && f->file[0] != '\0'; i++)
         with_file = with_file || (i != row && frame_of(l, i)->name == f->name);
     if (f->module[0] == '\0' && !with_file) return;
-    for (size_t used = columns(f->name); used < width; used++)
+    for (size_t used = bn_utf8_count(f->name, strlen(f->name)); used < width; used++)
         bn_buf_putc(out, ' ');
     if (f->module[0] != '\0') bn_buf_printf(out, "  %s", f->module);
     if (with_file) bn_buf_printf(out, "  %s", f->file);
@@ -145,7 +138,8 @@ static void print_table(const struct listing *l, struct bn_buf *out)
 {
     size_t n = n_rows(l), width = strlen("function");
     for (size_t i = 0; i < n; i++) { /* the modules of longer names follow them directly */
-        size_t c = columns(frame_of(l, i)->name);
+        const char *name = frame_of(l, i)->name;
+        size_t c = bn_utf8_count(name, strlen(name));
         if (c > width && c <= 48) width = c;
     }
     bn_buf_printf(out, " self %%     +- total %%     +-  samples  %-*s  module\n", (int)width, "function");
@@ -331,8 +325,7 @@ static bn_status show(const struct bn_args *args, const bn_stacks *view,
     if (status == BN_OK && agreement != NULL && args->json) bn_agreement_put(document, agreement);
     if (status == BN_OK && agreement != NULL && !args->json) put_agreement(&out, agreement);
     if (status == BN_OK && args->json) {
-        status = bn_json_write(document, false, &out, err);
-        bn_buf_putc(&out, '\n');
+        status = bn_json_write_line(document, false, &out, err);
         bn_report_json_began();
     }
     if (status == BN_OK) status = bn_cli_write(o->output, &out, err);

@@ -183,10 +183,9 @@ static bn_status open_engine(struct work *w, bn_error *err)
                                   .exact_threads = true};
     BN_TRY(bn_session_open(&w->session, w->model, &options, err));
     w->n_threads = bn_session_n_threads(w->session);
-    w->tids = bn_alloc(w->n_threads, sizeof *w->tids);
-    w->runs = bn_alloc(w->asked->runs, sizeof *w->runs);
-    w->windows = bn_alloc(w->asked->runs, sizeof *w->windows);
-    if (w->tids == NULL || w->runs == NULL || w->windows == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(w->tids, w->n_threads, err));
+    BN_TRY(BN_NEW(w->runs, w->asked->runs, err));
+    BN_TRY(BN_NEW(w->windows, w->asked->runs, err));
     bn_team_run(w->session->team, begin_thread, w);
     return BN_OK;
 }

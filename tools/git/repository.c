@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/error.h"
-
 #ifndef BN_NO_GIT
 #include <git2.h>
 

@@ -159,8 +159,7 @@ static bn_status take_lines(struct job *job, struct bn_buf *input, bn_error *err
     char *line;
     for (size_t i = 0; i < input->len; i++)
         room += input->data[i] == '\n';
-    job->list = bn_alloc(room, sizeof *job->list);
-    if (job->list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(job->list, room, err));
     for (size_t at = 0, number = 1; bn_run_next_line(input, &at, &line, &n); number++) {
         if (strspn(line, " \t\r") >= n) continue;
         bn_status status = take_line(job, &job->list[job->n++], line, n, err);
@@ -199,12 +198,8 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
 static bn_status write_receipt(struct job *job, const struct request *q, size_t index, bn_error *err)
 {
     char path[4096];
-    struct bn_receipt_input in = bn_run_receipt(job->args, &job->engine, &q->gen, job->tmpl);
-    in.prompt = q->prompt.text;
-    in.n_prompt_bytes = q->prompt.n_bytes;
-    in.facts = &job->facts;
-    if (q->prompt.text == NULL) in.template_name = bn_template_name(BN_TEMPLATE_RAW);
-    if (q->prompt.text == NULL) in.thinking = BN_THINKING_NONE;
+    struct bn_receipt_input in =
+        bn_run_receipt(job->args, &job->engine, &q->gen, &q->prompt, job->tmpl, &job->facts);
     if ((size_t)snprintf(path, sizeof path, "%s/%zu.json", job->o->receipts, index) >= sizeof path)
         return bn_fail(err, BN_ERR_ARG, "the name of the folder for receipts is too long");
     return bn_receipt_write(path, &in, err);

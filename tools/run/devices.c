@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "lab/host/machine.h"
+#include "lab/kit/put_counts.h"
 #include "lab/report/units.h"
 #include "tools/cli/report.h"
 #include "tools/run/run.h"
@@ -26,12 +27,8 @@ static void put_json(bn_json *list, const bn_device_info *d)
 {
     bn_json *o = bn_json_add_object(list);
     bn_machine_put_device(o, d); /* its program is null: none was built */
-    bn_json_put_u64(o, "largest_buffer", d->max_alloc);
-    bn_json_put_u64(o, "units", d->units);
-    bn_json_put_u64(o, "mhz", d->mhz);
-    bn_json_put_bool(o, "binary64", d->has_fp64);
-    bn_json_put_bool(o, "dot", d->has_dot);
-    bn_json_put_text(o, "lacks", d->lacks);
+    BN_PUT(o, BN_U64("largest_buffer", d->max_alloc), BN_U64("units", d->units), BN_U64("mhz", d->mhz),
+           BN_FLAG("binary64", d->has_fp64), BN_FLAG("dot", d->has_dot), BN_TEXT("lacks", d->lacks));
 }
 
 bn_status bn_run_devices(struct bn_args *args, bn_error *err)
@@ -49,8 +46,7 @@ bn_status bn_run_devices(struct bn_args *args, bn_error *err)
         bn_json *list = bn_json_put_array(doc, "devices");
         for (size_t i = 0; i < n; i++)
             put_json(list, &devices[i]);
-        bn_json_put_text(doc, "why_none", why.msg);
-        bn_json_put_text(doc, "hint", why.hint);
+        BN_PUT(doc, BN_TEXT("why_none", why.msg), BN_TEXT("hint", why.hint));
         status = bn_cli_flush_json(doc, false, err);
     } else if (n == 0) {
         printf("cpu is the only device: %s\nto use another one: %s\n", why.msg, why.hint);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/compare/metrics.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -48,8 +49,7 @@ static bool list_token(void *user, int32_t id, double logp)
     if (listing->print) printf("%d\t%.6f\n", (int)id, logp);
     if (listing->tokens != NULL) {
         bn_json *token = bn_json_add_object(listing->tokens);
-        bn_json_put_u64(token, "id", (uint64_t)id);
-        bn_json_put_number(token, "logprob", logp);
+        BN_PUT(token, BN_U64("id", (uint64_t)id), BN_NUMBER("logprob", logp));
     }
     return bn_cli_interrupted() == 0;
 }
@@ -65,12 +65,9 @@ static bn_status print_score(const struct bn_args *args, const struct bn_score *
                n_tokens, score->n, mean, error, perplexity, 100.0 * accuracy);
         return BN_OK;
     }
-    bn_json_put_u64(doc, "tokens", n_tokens);
-    bn_json_put_u64(doc, "scored", score->n);
-    bn_json_put_number(doc, "nll_mean", mean);
-    bn_json_put_number(doc, "nll_standard_error", error);
-    bn_json_put_number(doc, "perplexity", perplexity);
-    bn_json_put_number(doc, "accuracy", accuracy);
+    BN_PUT(doc, BN_U64("tokens", n_tokens), BN_U64("scored", score->n), BN_NUMBER("nll_mean", mean),
+           BN_NUMBER("nll_standard_error", error), BN_NUMBER("perplexity", perplexity),
+           BN_NUMBER("accuracy", accuracy));
     return bn_cli_print_json(doc, err);
 }
 
@@ -79,8 +76,7 @@ static bn_status score_all(struct bn_args *args, struct bn_run_engine *engine,
 {
     bool per_token = ((const struct bn_run_options *)args->fields)->per_token;
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
-    bn_json_put_string(doc, "model", bn_cli_model_name(args));
+    BN_PUT(doc, BN_STRING("schema", BN_RUN_SCHEMA), BN_STRING("model", bn_cli_model_name(args)));
     struct listing listing = {.print = per_token && !args->json};
     if (per_token && args->json) listing.tokens = bn_json_put_array(doc, "per_token");
     struct bn_score score;

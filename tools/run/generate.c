@@ -182,9 +182,8 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     print_summary(job);
     print_traces(o, job);
     if (o->assert_greedy) check_greedy(gen, args);
-    struct bn_receipt_input in = bn_run_receipt(args, &job->engine, gen, job->prompt.tmpl);
-    in.prompt = job->prompt.own.text;
-    in.n_prompt_bytes = job->prompt.own.n_bytes;
+    struct bn_receipt_input in =
+        bn_run_receipt(args, &job->engine, gen, &job->prompt.own, job->prompt.tmpl, NULL);
     if (o->receipt != NULL) BN_TRY(bn_receipt_write(o->receipt, &in, err));
     BN_TRY(bn_run_cache_save(args, job->engine.session, gen->n_prompt, gen->n_cached, err));
     if (o->strict && bn_report_n_warnings() > 0) args->exit_code = BN_EXIT_NEGATIVE;

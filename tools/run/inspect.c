@@ -3,7 +3,6 @@
  * bn-run inspect: what is in a model file, and the memory that the model needs. Text is printed of the document. Keys and tensors are read without building the model, so that a
  * file that is refused can be looked at too; statistics and the contract come from the weights themselves.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -12,6 +11,7 @@
 #include "gguf/gguf.h"
 #include "gguf/types.h"
 #include "infer/session.h"
+#include "lab/kit/put_counts.h"
 #include "lab/report/units.h"
 #include "model/model.h"
 #include "model/weights.h"
@@ -89,9 +89,8 @@ static void put_keys(bn_json *doc, const struct bn_gguf *gguf)
         char key[512], value[256];
         bn_json *item = bn_json_add_object(list);
         value_text(kv, value, sizeof value);
-        bn_json_put_string(item, "key", bn_escape(key, sizeof key, kv->key.ptr, kv->key.len));
-        bn_json_put_string(item, "type", bn_gguf_type_name(kv->type));
-        bn_json_put_string(item, "value", value);
+        BN_PUT(item, BN_STRING("key", bn_escape(key, sizeof key, kv->key.ptr, kv->key.len)),
+               BN_STRING("type", bn_gguf_type_name(kv->type)), BN_STRING("value", value));
     }
 }
 
@@ -109,8 +108,7 @@ static bn_status put_stats(bn_json *item, const struct bn_gguf_tensor *t, bn_err
         bn_json_put_u64(item, NAMES[i], s.codes[i]);
     bn_json_put_number(item, ternary ? "scale" : "rms", s.size);
     if (ternary) return BN_OK;
-    bn_json_put_number(item, "min", s.min);
-    bn_json_put_number(item, "max", s.max);
+    BN_PUT(item, BN_NUMBER("min", s.min), BN_NUMBER("max", s.max));
     return BN_OK;
 }
 
@@ -123,11 +121,8 @@ static bn_status put_tensors(bn_json *doc, const struct bn_gguf *gguf, bn_error 
         bn_json *item = bn_json_add_object(list);
         bn_json_put_string(item, "name", bn_escape(name, sizeof name, t->name.ptr, t->name.len));
         bn_json_put_string(item, "type", bn_type_info(t->type)->name);
-        bn_json *ne = bn_json_put_array(item, "shape");
-        for (uint32_t d = 0; d < t->n_dims; d++)
-            bn_json_add_u64(ne, t->ne[d]);
-        bn_json_put_u64(item, "offset", t->offset);
-        bn_json_put_u64(item, "bytes", t->n_bytes);
+        bn_json_put_u64s(item, "shape", t->ne, t->n_dims);
+        BN_PUT(item, BN_U64("offset", t->offset), BN_U64("bytes", t->n_bytes));
         BN_TRY(put_stats(item, t, err));
     }
     return BN_OK;
@@ -147,27 +142,19 @@ static void put_model(bn_json *doc, const struct bn_model *m)
 {
     const bn_hparams *hp = &m->hp;
     bn_json *model = bn_json_put_object(doc, "model");
-    bn_json_put_string(model, "arch", hp->arch);
-    bn_json_put_u64(model, "layers", hp->n_layer);
-    bn_json_put_u64(model, "hidden_size", hp->n_embd);
-    bn_json_put_u64(model, "ff_size", hp->n_ff);
-    bn_json_put_u64(model, "heads", hp->n_head);
-    bn_json_put_u64(model, "kv_heads", hp->n_head_kv);
-    bn_json_put_u64(model, "head_dim", hp->head_dim);
-    bn_json_put_u64(model, "vocab_size", hp->n_vocab);
-    bn_json_put_u64(model, "context", hp->n_ctx);
-    bn_json_put_string(model, "activation", ACTIVATIONS[hp->activation]);
-    bn_json_put_string(model, "rope", hp->rope == BN_ROPE_NEOX ? "neox" : "norm");
-    bn_json_put_bool(model, "sub_norms", hp->sub_norms);
-    bn_json_put_bool(model, "head_norms", hp->head_norms);
-    bn_json_put_number(model, "yarn_factor", hp->yarn.factor > 0.0f ? (double)hp->yarn.factor : 1.0);
-    bn_json_put_u64(model, "hadamard_block", m->hadamard.block);
-    bn_json_put_bool(model, "input_norms", hp->input_norms);
+    BN_PUT(model, BN_STRING("arch", hp->arch), BN_U64("layers", hp->n_layer),
+           BN_U64("hidden_size", hp->n_embd), BN_U64("ff_size", hp->n_ff), BN_U64("heads", hp->n_head),
+           BN_U64("kv_heads", hp->n_head_kv), BN_U64("head_dim", hp->head_dim),
+           BN_U64("vocab_size", hp->n_vocab), BN_U64("context", hp->n_ctx),
+           BN_STRING("activation", ACTIVATIONS[hp->activation]),
+           BN_STRING("rope", hp->rope == BN_ROPE_NEOX ? "neox" : "norm"), BN_FLAG("sub_norms", hp->sub_norms),
+           BN_FLAG("head_norms", hp->head_norms),
+           BN_NUMBER("yarn_factor", hp->yarn.factor > 0.0f ? (double)hp->yarn.factor : 1.0),
+           BN_U64("hadamard_block", m->hadamard.block), BN_FLAG("input_norms", hp->input_norms));
     if (hp->window != 0) bn_json_put_u64(model, "window", hp->window);
     if (hp->experts.n != 0) {
-        bn_json_put_u64(model, "experts", hp->experts.n);
-        bn_json_put_u64(model, "experts_used", hp->experts.n_used);
-        bn_json_put_u64(model, "ternary_weights_per_token", m->ternary_weights);
+        BN_PUT(model, BN_U64("experts", hp->experts.n), BN_U64("experts_used", hp->experts.n_used),
+               BN_U64("ternary_weights_per_token", m->ternary_weights));
     }
     if (hp->recurrence.n_taps != 0) {
         bn_json_put_u64(model, "recurrent_layers", bn_hparams_n_recurrent(hp, hp->n_layer));
@@ -327,10 +314,8 @@ bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
     struct file file;
     BN_TRY(open_file(&file, args, err));
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
-    bn_json_put_string(doc, "file", bn_cli_model_name(args));
-    bn_json_put_u64(doc, "gguf_version", file.gguf.version);
-    bn_json_put_u64(doc, "bytes", file.gguf.n_bytes);
+    BN_PUT(doc, BN_STRING("schema", BN_RUN_SCHEMA), BN_STRING("file", bn_cli_model_name(args)),
+           BN_U64("gguf_version", file.gguf.version), BN_U64("bytes", file.gguf.n_bytes));
     bn_status status = (o->judge ? bn_run_judge : inspect)(doc, &file.gguf, args, err);
     if (status == BN_OK) status = bn_file_map_check(&file.map, bn_cli_model_name(args), err);
     bn_json_free(doc);

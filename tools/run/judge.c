@@ -10,6 +10,7 @@
 
 #include "base/elementary.h"
 #include "base/error.h"
+#include "kernels/ref.h"
 #include "lab/report/table.h"
 #include "lab/stats/summary.h"
 #include "model/weights.h"
@@ -114,17 +115,14 @@ static void summarize_scales(struct bn_run_stats *out, const uint32_t seen[HALF_
 {
     uint64_t n = 0, below = 0;
     uint16_t median = 0, most = 0;
-    float of_median, of_most;
     for (unsigned i = 0; i < HALF_INFINITE; i++)
         n += seen[i];
     for (uint16_t i = 0; i < HALF_INFINITE; below += seen[i++]) {
         if (below <= n / 2) median = i;
         if (seen[i] != 0) most = i;
     }
-    bn_kernels_ref.f16_to_f32(&of_median, &median, 1);
-    bn_kernels_ref.f16_to_f32(&of_most, &most, 1);
-    out->size = n != 0 ? (double)of_median : (double)NAN;
-    out->spread = (double)of_most / out->size;
+    out->size = n != 0 ? (double)bn_ref_widen_f16(median) : (double)NAN;
+    out->spread = (double)bn_ref_widen_f16(most) / out->size;
 }
 
 static void read_floats(struct bn_run_stats *out, const float *row, size_t n)
@@ -258,9 +256,8 @@ static bn_status read_units(struct judge *j, const struct bn_gguf *gguf, bn_erro
     for (size_t i = 0; i < gguf->n_tensors; i++)
         n += parts_of(&gguf->tensors[i]);
     if (n > MAX_UNITS) return bn_fail(err, BN_ERR_LIMIT, "more than %u tensors and experts", MAX_UNITS);
-    j->units = bn_alloc(n, sizeof *j->units);
-    j->room = bn_alloc(n, sizeof *j->room);
-    if (j->units == NULL || j->room == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(j->units, n, err));
+    BN_TRY(BN_NEW(j->room, n, err));
     for (size_t i = 0; i < gguf->n_tensors; i++)
         for (uint64_t e = 0; e < parts_of(&gguf->tensors[i]); e++) {
             struct unit *u = &j->units[j->n++], *first = j->units;

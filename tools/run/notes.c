@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "infer/session.h"
+#include "lab/kit/put_counts.h"
 #include "model/hparams.h"
 #include "model/model.h"
 #include "tools/cli/default_model.h"
@@ -85,11 +86,9 @@ const char *bn_run_rates(char out[BN_RUN_RATES], const struct bn_generation *gen
 
 void bn_run_put_answer(bn_json *o, const struct bn_generation *gen)
 {
-    bn_json_put_u64(o, "prompt_tokens", gen->n_prompt);
-    bn_json_put_u64(o, "cached_tokens", gen->n_cached);
+    BN_PUT(o, BN_U64("prompt_tokens", gen->n_prompt), BN_U64("cached_tokens", gen->n_cached));
     bn_json_put_ids(o, "ids", gen->ids, gen->n_ids);
-    bn_json_put_string(o, "stop", bn_stop_reason_name(gen->reason));
-    bn_json_put_string(o, "chain", gen->chain);
+    BN_PUT(o, BN_STRING("stop", bn_stop_reason_name(gen->reason)), BN_STRING("chain", gen->chain));
     if (gen->logprobs != NULL) bn_json_put_numbers(o, "logprobs", gen->logprobs, gen->n_ids);
     /* --show-top: for each step an array of {id, logit}, best first. */
     bn_json *steps = gen->n_top > 0 ? bn_json_put_array(o, "top") : NULL;
@@ -98,31 +97,33 @@ void bn_run_put_answer(bn_json *o, const struct bn_generation *gen)
         bn_json *step = bn_json_add_array(steps);
         for (size_t k = 0; k < gen->n_top && row[k].id >= 0; k++) {
             bn_json *one = bn_json_add_object(step);
-            bn_json_put_u64(one, "id", (uint64_t)row[k].id);
-            bn_json_put_number(one, "logit", (double)row[k].logit);
+            BN_PUT(one, BN_U64("id", (uint64_t)row[k].id), BN_NUMBER("logit", (double)row[k].logit));
         }
     }
 }
 
 void bn_run_put_times(bn_json *o, const struct bn_generation *gen)
 {
-    bn_json_put_u64(o, "prefill_ns", gen->prefill_ns);
-    bn_json_put_u64(o, "decode_ns", gen->decode_ns);
-    bn_json_put_u64(o, "total_ns", gen->total_ns);
-    bn_json_put_number(o, "prefill_tokens_per_second",
-                       bn_run_rate(gen->n_prompt - gen->n_cached, gen->prefill_ns));
-    bn_json_put_number(o, "decode_tokens_per_second",
-                       bn_run_rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns));
+    BN_PUT(
+        o, BN_U64("prefill_ns", gen->prefill_ns), BN_U64("decode_ns", gen->decode_ns),
+        BN_U64("total_ns", gen->total_ns),
+        BN_NUMBER("prefill_tokens_per_second", bn_run_rate(gen->n_prompt - gen->n_cached, gen->prefill_ns)),
+        BN_NUMBER("decode_tokens_per_second",
+                  bn_run_rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns)));
 }
 
 struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct bn_run_engine *engine,
-                                       const struct bn_generation *gen, bn_template tmpl)
+                                       const struct bn_generation *gen, const struct bn_prompt *prompt,
+                                       bn_template tmpl, struct bn_receipt_facts *facts)
 {
     const struct bn_run_options *o = args->fields;
+    if (prompt->text == NULL) tmpl = BN_TEMPLATE_RAW; /* tokens were given */
     return (struct bn_receipt_input){.model = engine->model,
                                      .session = engine->session,
                                      .generation = gen,
                                      .model_name = bn_cli_model_name(args),
+                                     .prompt = prompt->text,
+                                     .n_prompt_bytes = prompt->n_bytes,
                                      .template_name = bn_template_name(tmpl),
                                      .thinking = bn_template_thinking(tmpl),
                                      .isa = args->isa,
@@ -130,7 +131,8 @@ struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct 
                                      .show_text = o->receipt_text,
                                      .n_threads = o->n_threads,
                                      .n_ctx = o->n_ctx,
-                                     .n_batch = o->n_batch};
+                                     .n_batch = o->n_batch,
+                                     .facts = facts};
 }
 
 /* ---- tensors ---- */

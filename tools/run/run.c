@@ -237,8 +237,7 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
         if (args->prompt != NULL || args->file != NULL || args->n_operands > 0 || wrapped)
             return bn_fail(err, BN_ERR_ARG,
                            "--tokens cannot be combined with a text, a template or a system message");
-        prompt->own.ids = bn_alloc(o->tokens.n, sizeof *prompt->own.ids);
-        if (prompt->own.ids == NULL) return bn_nomem(err);
+        BN_TRY(BN_NEW(prompt->own.ids, o->tokens.n, err));
         memcpy(prompt->own.ids, o->tokens.list, o->tokens.n * sizeof *prompt->own.ids);
         prompt->own.n_ids = o->tokens.n;
         return BN_OK;

@@ -207,9 +207,10 @@ bn_status bn_run_batch(struct bn_args *args, bn_error *err);
 /* What the documents of answers have in common: tokens and why they ended; and their times. */
 void bn_run_put_answer(bn_json *o, const struct bn_generation *gen);
 void bn_run_put_times(bn_json *o, const struct bn_generation *gen);
-/* The receipt of a generation, but for its prompt. */
+/* The receipt of a generation from this prompt. facts NULL: they are read for it. */
 struct bn_receipt_input bn_run_receipt(const struct bn_args *args, const struct bn_run_engine *engine,
-                                       const struct bn_generation *gen, bn_template tmpl);
+                                       const struct bn_generation *gen, const struct bn_prompt *prompt,
+                                       bn_template tmpl, struct bn_receipt_facts *facts);
 
 /* The next line of a text, whose line feed becomes a NUL; false at the end. */
 bool bn_run_next_line(struct bn_buf *text, size_t *at, char **line, size_t *n);

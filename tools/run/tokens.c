@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -37,8 +38,7 @@ static void print_ids(const char *before, const int32_t *ids, size_t n, const ch
 static bn_status print_tokens(const bn_tokenizer *tok, const int32_t *ids, size_t n, bool json, bn_error *err)
 {
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_RUN_SCHEMA);
-    bn_json_put_u64(doc, "n", n);
+    BN_PUT(doc, BN_STRING("schema", BN_RUN_SCHEMA), BN_U64("n", n));
     bn_json *list = bn_json_put_array(doc, "tokens");
     for (size_t i = 0; i < n; i++) {
         const char *bytes = NULL;
@@ -51,9 +51,7 @@ static bn_status print_tokens(const bn_tokenizer *tok, const int32_t *ids, size_
             continue;
         }
         bn_json *token = bn_json_add_object(list);
-        bn_json_put_u64(token, "id", (uint64_t)ids[i]);
-        bn_json_put_string(token, "text", shown);
-        bn_json_put_bool(token, "control", control);
+        BN_PUT(token, BN_U64("id", (uint64_t)ids[i]), BN_STRING("text", shown), BN_FLAG("control", control));
     }
     bn_status status = json ? bn_cli_print_json(doc, err) : BN_OK;
     bn_json_free(doc);

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "infer/session.h"
-#include "lab/host/machine.h"
+#include "lab/kit/put_counts.h"
 #include "lab/profile/document.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
@@ -105,14 +105,10 @@ static void put_steps(bn_json *doc, const struct bn_generation *gen)
     for (size_t i = 0; i < gen->n_ids; i++) {
         const struct bn_step_timing *s = &gen->steps[i];
         uint64_t sum = s->embed_ns + s->forward_ns + s->head_ns + s->sample_ns;
-        bn_json *row = bn_json_add_array(steps);
-        bn_json_add_u64(row, (uint64_t)gen->ids[i]);
-        bn_json_add_u64(row, s->embed_ns);
-        bn_json_add_u64(row, s->forward_ns);
-        bn_json_add_u64(row, s->head_ns);
-        bn_json_add_u64(row, s->sample_ns);
-        bn_json_add_u64(row, gen->token_ns[i] > sum ? gen->token_ns[i] - sum : 0);
-        bn_json_add_u64(row, gen->token_ns[i]);
+        uint64_t other = gen->token_ns[i] > sum ? gen->token_ns[i] - sum : 0;
+        const uint64_t row[] = {(uint64_t)gen->ids[i], s->embed_ns, s->forward_ns,   s->head_ns,
+                                s->sample_ns,          other,       gen->token_ns[i]};
+        bn_json_put_u64s(steps, NULL, row, BN_ARRAY_LEN(row));
     }
 }
 
@@ -120,21 +116,15 @@ bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_
                                const struct bn_run_engine *engine, const struct bn_generation *gen,
                                bn_error *err)
 {
-    struct bn_machine machine;
     struct bn_buf text = {.max = SIZE_MAX};
     bn_error why = {0};
-    char now[21];
-    bn_machine_read(&machine);
-    bn_clock_format(bn_clock_utc(), now);
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
-    bn_json_put_string(doc, "command", "bn-run generate");
-    bn_json_put_string(doc, "created", now);
-    bn_cli_put_provenance(doc, &machine);
+    BN_PUT(doc, BN_STRING("schema", BN_PROF_SCHEMA), BN_STRING("command", "bn-run generate"),
+           BN_TIME("created", bn_clock_utc()));
+    bn_cli_put_provenance(doc, NULL);
     (void)bn_cli_put_model(doc, args);
-    bn_json_put_string(doc, "isa", bn_isa_name());
-    bn_json_put_u64(doc, "prompt_tokens", gen->n_prompt);
-    bn_json_put_u64(doc, "decoded_tokens", gen->n_ids);
+    BN_PUT(doc, BN_STRING("isa", bn_isa_name()), BN_U64("prompt_tokens", gen->n_prompt),
+           BN_U64("decoded_tokens", gen->n_ids));
     put_steps(doc, gen);
     bn_status status = bn_prof_put(doc, prof, bn_model_hparams(engine->model), err);
     if (status == BN_OK) status = bn_json_write(doc, false, &text, err);

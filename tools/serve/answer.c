@@ -50,22 +50,18 @@ void bn_answer_put_timings(bn_json *document, const bn_generation *gen)
 {
     size_t n_new = gen->n_prompt - gen->n_cached, n_after = gen->n_ids - (gen->n_ids > 0);
     bn_json *timings = bn_json_put_object(document, "timings");
-    bn_json_put_u64(timings, "cache_n", gen->n_cached);
-    bn_json_put_u64(timings, "prompt_n", n_new);
-    bn_json_put_number(timings, "prompt_ms", (double)gen->prefill_ns / 1e6);
-    bn_json_put_number(timings, "prompt_per_second", bn_answer_rate(n_new, gen->prefill_ns));
-    bn_json_put_u64(timings, "predicted_n", gen->n_ids);
-    bn_json_put_number(timings, "predicted_ms", (double)gen->decode_ns / 1e6);
-    bn_json_put_number(timings, "predicted_per_second", bn_answer_rate(n_after, gen->decode_ns));
+    BN_PUT(timings, BN_U64("cache_n", gen->n_cached), BN_U64("prompt_n", n_new),
+           BN_NUMBER("prompt_ms", (double)gen->prefill_ns / 1e6),
+           BN_NUMBER("prompt_per_second", bn_answer_rate(n_new, gen->prefill_ns)),
+           BN_U64("predicted_n", gen->n_ids), BN_NUMBER("predicted_ms", (double)gen->decode_ns / 1e6),
+           BN_NUMBER("predicted_per_second", bn_answer_rate(n_after, gen->decode_ns)));
 }
 
 void bn_answer_put_evidence(bn_json *parent, const struct bn_choice *c)
 {
     bn_json *bn = bn_json_put_object(parent, "bn");
-    bn_json_put_string(bn, "receipt", c->receipt);
-    bn_json_put_string(bn, "chain", c->gen.chain);
-    bn_json_put_u64(bn, "seed", c->gen.sampling.seed);
-    bn_json_put_string(bn, "end", bn_answer_end_reason(c));
+    BN_PUT(bn, BN_STRING("receipt", c->receipt), BN_STRING("chain", c->gen.chain),
+           BN_U64("seed", c->gen.sampling.seed), BN_STRING("end", bn_answer_end_reason(c)));
     if (c->gen.reason == BN_STOP_STUCK) bn_json_put_string(bn, "stuck", bn_request_stuck(&c->gen));
     if (c->job->n_dropped > 0) bn_json_put_u64(bn, "dropped_turns", c->job->n_dropped);
 }
@@ -167,21 +163,11 @@ void bn_answer_send(struct bn_job *job, const char *name, bn_json *document)
     bn_json_free(document);
 }
 
-void bn_answer_ping(struct bn_job *job)
-{
-    if (!job->protocol->is_lines) bn_answer_send_text(job, ": waiting\n\n");
-}
-
 void bn_answer_begin(struct bn_choice *c)
 {
     c->answer.max = BN_SERVE_MAX_ANSWER_BYTES;
     c->reader = (struct bn_chat_reader){
         .tmpl = c->job->tmpl, .tools = c->job->tools, .on_part = take_part, .user = c};
-}
-
-void bn_answer_start(struct bn_job *job)
-{
-    if (job->stream && job->protocol->start != NULL) job->protocol->start(job);
 }
 
 void bn_answer_token(struct bn_choice *c, const char *text, size_t n)
@@ -213,16 +199,20 @@ static void finish(struct bn_job *job, struct bn_reply *reply)
 
 void bn_answer_end(struct bn_job *job)
 {
-    struct bn_reply reply = {.protocol = job->protocol};
-    bool failed = false;
+    struct bn_reply reply = {.status = 200, .protocol = job->protocol, .body.max = BN_SERVE_MAX_ANSWER_BYTES};
+    if (job->embed != NULL) job->protocol->embedded(job, &reply.body);
+    bool failed = reply.body.failed;
     for (size_t i = 0; i < job->n_choices; i++)
         failed = failed || job->choices[i].failed;
     if (failed) {
+        bn_buf_release(&reply.body);
         bn_answer_failed(job, 503, NULL, "out of memory");
     } else if (job->stream) {
         if (job->protocol->end != NULL) job->protocol->end(job);
     } else {
-        bn_reply_json(&reply, job->replay != NULL ? bn_replay_document(job) : job->protocol->document(job));
+        if (job->embed == NULL)
+            bn_reply_json(&reply,
+                          job->replay != NULL ? bn_replay_document(job) : job->protocol->document(job));
         finish(job, &reply);
     }
 }

@@ -24,6 +24,16 @@ const bn_json *bn_serve_member(const bn_json *object, const char *name)
     return bn_json_kind(value) != BN_JSON_NULL ? value : NULL;
 }
 
+bool bn_serve_has(const bn_json *object, const char *name)
+{
+    const bn_json *value = bn_json_get(object, name);
+    const char *text = "";
+    double number = 0.0;
+    bool flag = false;
+    (void)(bn_json_string(value, &text) || bn_json_number(value, &number) || bn_json_bool(value, &flag));
+    return text[0] != '\0' || number != 0.0 || flag || bn_json_size(value) > 0;
+}
+
 bool bn_ask_refuse(struct bn_ask *ask, const char *name, const char *what)
 {
     return bn_reply_refuse(ask->reply, name, what);
@@ -132,18 +142,20 @@ bool bn_ask_choice(struct bn_ask *ask, const char *mode, const char *only, const
         return bn_ask_refuse(ask, name, "is not auto, none, required or a function");
     if (required && bn_json_size(tools) == 0) return bn_ask_refuse(ask, name, "needs tools");
     ask->form.required = required;
-    for (const bn_json *t = bn_json_first(tools); only != NULL && t != NULL; t = bn_json_next(t))
-        if (bn_json_text_is(t, "function.name", only)) ask->form.only = bn_json_text_of(t, "function.name");
-    return only == NULL || ask->form.only != NULL ||
-           bn_ask_refuse(ask, name, "names a function that is not one of tools");
+    if (only == NULL) return true;
+    (void)bn_json_string(bn_json_path(bn_json_find(tools, "function.name", only), "function.name"),
+                         &ask->form.only);
+    return ask->form.only != NULL || bn_ask_refuse(ask, name, "names a function that is not one of tools");
 }
 
-bool bn_ask_keep_alive(struct bn_ask *ask, const bn_json *value)
+/* How long the model stays open after the request, as Ollama has it. */
+static bool read_keep_alive(struct bn_ask *ask)
 {
+    const bn_json *value = bn_serve_member(ask->body, "keep_alive");
     double seconds;
     char number[400];
     const char *text = number;
-    if (value == NULL || bn_json_kind(value) == BN_JSON_NULL) return true;
+    if (value == NULL) return true;
     bool is_number = bn_json_number(value, &seconds);
     if (is_number) snprintf(number, sizeof number, "%f", seconds);
     ask->job->keeps = (is_number || bn_json_string(value, &text)) && bn_models_time(text, &ask->job->keep_ns);
@@ -284,12 +296,11 @@ static bool check_length(struct bn_ask *ask, const struct bn_prompt *prompt)
 {
     uint32_t n_ctx = bn_session_n_ctx(ask->engine->session);
     if (prompt->n_ids < n_ctx) return true;
-    bn_reply_error(
+    return bn_reply_error(
         ask->reply, 400, ask->subject, "context_length_exceeded",
         "This model's maximum context length is %u tokens. However, your %s resulted in %zu tokens. "
         "Please reduce the length of the %s.",
         n_ctx, ask->subject, prompt->n_ids, ask->subject);
-    return false;
 }
 
 static void make_choice(struct bn_ask *ask, struct bn_prompt *prompt, uint32_t i)
@@ -361,17 +372,14 @@ bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply 
 bool bn_serve_parse_ids(const struct bn_engine *engine, const bn_json *list, const char *name, int32_t **ids,
                         size_t *n, struct bn_reply *reply)
 {
-    if (list == NULL || bn_json_kind(list) != BN_JSON_ARRAY)
+    bn_status status = bn_json_ids(list, ids, n, NULL);
+    if (status == BN_ERR_NOMEM) return bn_reply_no_memory(reply);
+    if (bn_json_kind(list) != BN_JSON_ARRAY)
         return bn_reply_refuse(reply, name, "is not a list of token ids");
-    *ids = bn_alloc(bn_json_size(list), sizeof **ids);
-    if (*ids == NULL) return bn_reply_no_memory(reply);
-    for (const bn_json *v = bn_json_first(list); v != NULL; v = bn_json_next(v)) {
-        uint64_t id;
-        if (!bn_json_u64(v, &id) || id >= bn_tokenizer_n_vocab(engine->tok))
-            return bn_reply_refuse(reply, name, "has something that is not a token id of this model");
-        (*ids)[(*n)++] = (int32_t)id;
-    }
-    return true;
+    for (size_t i = 0; i < *n && status == BN_OK; i++)
+        if ((size_t)(*ids)[i] >= bn_tokenizer_n_vocab(engine->tok)) status = BN_ERR_FORMAT;
+    return status == BN_OK ||
+           bn_reply_refuse(reply, name, "has something that is not a token id of this model");
 }
 
 struct bn_job *bn_job_new(struct bn_server *server, struct bn_engine *engine, struct bn_reply *reply)
@@ -402,14 +410,11 @@ struct bn_job *bn_job_new(struct bn_server *server, struct bn_engine *engine, st
 static bool take_body(struct bn_ask *ask)
 {
     uint64_t seed;
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
-        bn_reply_error(ask->reply, 500, NULL, NULL, "the system gives no random numbers");
-        return false;
-    }
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+        return bn_reply_error(ask->reply, 500, NULL, NULL, "the system gives no random numbers");
     ask->gen.sampling = (bn_sampler_options)BN_SAMPLER_OPTIONS_INIT;
     ask->gen.sampling.seed = seed >> 12;
-    if (!bn_ask_keep_alive(ask, bn_json_get(ask->body, "keep_alive")) || !ask->job->protocol->read(ask))
-        return false;
+    if (!read_keep_alive(ask) || !ask->job->protocol->read(ask)) return false;
     return ask->job->embed != NULL ||
            ((ask->talk.n_turns == 0 || make_prompt(ask)) && make_grammar(ask) && make_choices(ask));
 }

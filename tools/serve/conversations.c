@@ -87,9 +87,7 @@ void bn_conversations(struct bn_server *s, const struct bn_request *request, str
         bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RESPONSE);
     } else if (removes) {
         bn_json *document = bn_json_new_object();
-        bn_json_put_string(document, "id", id);
-        bn_json_put_string(document, "object", "response");
-        bn_json_put_bool(document, "deleted", true);
+        BN_PUT(document, BN_STRING("id", id), BN_STRING("object", "response"), BN_FLAG("deleted", true));
         bn_reply_json(reply, document);
     } else {
         reply->body.max = BN_SERVE_MAX_ANSWER_BYTES;

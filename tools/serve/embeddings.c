@@ -5,7 +5,6 @@
  * that got the fewest tokens is next.
  */
 #define _GNU_SOURCE
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -56,12 +55,11 @@ static bool take_input(struct bn_ask *ask)
         if (text->text != NULL && text->n_bytes == 0)
             return bn_reply_refuse(reply, name, "has an empty text");
         if (text->n_ids <= n_ctx) continue;
-        bn_reply_error(
+        return bn_reply_error(
             reply, 400, name, "context_length_exceeded",
             "This model's maximum context length is %u tokens. However, your %s has a text of %zu tokens. "
             "Please reduce the length of the %s.",
             n_ctx, name, text->n_ids, name);
-        return false;
     }
     return true;
 }
@@ -78,10 +76,9 @@ static bool take_options(struct bn_ask *ask)
         return bn_ask_refuse(ask, "encoding_format", "is not \"float\" or \"base64\"");
     e->base64 = strcmp(name, "base64") == 0;
     if (length == NULL || (bn_json_u64(length, &n) && n == e->n_embd)) return true;
-    bn_reply_error(ask->reply, 400, "dimensions", NULL,
-                   "dimensions is not %zu, the length of this model's vectors, which cannot be shortened",
-                   e->n_embd);
-    return false;
+    return bn_reply_error(
+        ask->reply, 400, "dimensions", NULL,
+        "dimensions is not %zu, the length of this model's vectors, which cannot be shortened", e->n_embd);
 }
 
 static bn_pooling pooling_of(const struct bn_engine *e)
@@ -177,18 +174,4 @@ void bn_embed_put(const struct bn_job *job, size_t i, struct bn_buf *out)
     } else {
         bn_number_put_f32s(out, vector, e->n_embd);
     }
-}
-
-void bn_embed_answer(struct bn_job *job)
-{
-    struct bn_reply reply = {.status = 200, .protocol = job->protocol, .body.max = BN_SERVE_MAX_ANSWER_BYTES};
-    job->protocol->embedded(job, &reply.body);
-    if (reply.body.failed) {
-        bn_buf_release(&reply.body);
-        reply = (struct bn_reply){.protocol = job->protocol};
-        bn_reply_error(&reply, 503, NULL, NULL, "out of memory");
-    }
-    pthread_mutex_lock(&job->server->lock);
-    job->reply = reply;
-    pthread_mutex_unlock(&job->server->lock);
 }

@@ -15,7 +15,6 @@
 #include "tools/cli/report.h"
 #include "tools/serve/job.h"
 
-#define SECOND 1000000000u
 #define PING_NS (10u * (uint64_t)SECOND) /* of silence */
 #define MAX_RETRY_S 120u
 #define LOST "device_lost" /* the code of such errors */
@@ -57,8 +56,7 @@ bool bn_engine_admit(struct bn_server *s, uint64_t client, size_t n, struct bn_r
 {
     if (s->stopping) {
         reply->retry_after_s = 1;
-        bn_reply_error(reply, 503, NULL, NULL, "the server is stopping");
-        return false;
+        return bn_reply_error(reply, 503, NULL, NULL, "the server is stopping");
     }
     /* The last quarter of the queue is for clients that have nothing in it. */
     uint64_t room = (uint64_t)s->o->max_queue + s->n_lanes,
@@ -67,18 +65,15 @@ bool bn_engine_admit(struct bn_server *s, uint64_t client, size_t n, struct bn_r
     if (n_all + n <= room && bn_queue_enter(s, client, bn_clock_ns())) return true;
     s->metrics.n_rejected++;
     reply->retry_after_s = bn_engine_retry_after(s);
-    bn_reply_error(reply, 429, NULL, "queue_full", "%zu answers are waiting already",
-                   s->n_waiting + s->n_waiters);
-    return false;
+    return bn_reply_error(reply, 429, NULL, "queue_full", "%zu answers are waiting already",
+                          s->n_waiting + s->n_waiters);
 }
 
 static bool enter(struct bn_server *s, struct bn_job *job, struct bn_reply *reply)
 {
-    if (job->engine->lost) {
-        bn_reply_error(reply, 503, NULL, LOST,
-                       "the device that computes was lost; the server has to be started again");
-        return false;
-    }
+    if (job->engine->lost)
+        return bn_reply_error(reply, 503, NULL, LOST,
+                              "the device that computes was lost; the server has to be started again");
     if (!bn_engine_admit(s, job->client, job->n_choices, reply)) return false;
     struct bn_job **end = &s->jobs;
     while (*end != NULL)
@@ -94,7 +89,7 @@ static bool enter(struct bn_server *s, struct bn_job *job, struct bn_reply *repl
 bool bn_engine_submit(struct bn_server *s, struct bn_job *job, struct bn_reply *reply)
 {
     uint64_t one = 1;
-    bn_answer_start(job);
+    if (job->stream && job->protocol->start != NULL) job->protocol->start(job);
     pthread_mutex_lock(&s->lock);
     bool entered = enter(s, job, reply);
     pthread_mutex_unlock(&s->lock);
@@ -106,10 +101,7 @@ bool bn_engine_submit(struct bn_server *s, struct bn_job *job, struct bn_reply *
 
 static void finish_job(struct bn_server *s, struct bn_job *job)
 {
-    if (!job->dropped && job->embed != NULL)
-        bn_embed_answer(job);
-    else if (!job->dropped)
-        bn_answer_end(job);
+    if (!job->dropped) bn_answer_end(job);
     pthread_mutex_lock(&s->lock);
     struct bn_job **at = &s->jobs;
     while (*at != job)
@@ -414,7 +406,7 @@ static void sweep(struct bn_server *s)
         if (left) bn_listener_resume(job); /* the connection ends */
         bool silent = job->stream && !left && !job->dropped && now > job->written_ns + PING_NS;
         pthread_mutex_unlock(&s->lock);
-        if (silent) bn_answer_ping(job);
+        if (silent && !job->protocol->is_lines) bn_answer_send_text(job, ": waiting\n\n");
         if (left || job->dropped)
             drop_job(s, job);
         else if (most > 0 && now > job->since_ns + most)

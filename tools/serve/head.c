@@ -126,9 +126,8 @@ static bool is_same_origin(const struct bn_head *head)
 /* The origin as --cors names it; NULL: it is not permitted. */
 static const char *permitted_origin(const struct bn_serve_options *o, const char *origin)
 {
-    for (size_t i = 0; i < o->cors.n; i++)
-        if (strcmp(origin, o->cors.list[i]) == 0) return o->cors.list[i];
-    return NULL;
+    size_t i = bn_find_text(o->cors.list, o->cors.n, sizeof *o->cors.list, origin);
+    return i < o->cors.n ? o->cors.list[i] : NULL;
 }
 
 bool bn_head_is_origin(const char *text)
@@ -268,8 +267,7 @@ static bn_status take_key(struct bn_server *s, const char *line, size_t n, bn_er
 bn_status bn_keys_read(struct bn_server *s, const char *path, bn_error *err)
 {
     struct bn_buf text = {.max = MAX_KEYS_BYTES};
-    s->keys = bn_alloc(BN_SERVE_MAX_KEYS, sizeof *s->keys);
-    if (s->keys == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(s->keys, BN_SERVE_MAX_KEYS, err));
     bn_status status = bn_file_check_private(path, err);
     if (status == BN_OK) status = bn_file_read_regular(path, &text, err);
     for (size_t at = 0; status == BN_OK && at < text.len;) {

@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,7 +28,6 @@
 #define DISCARDED 4u                 /* bodies up to this many times the limit are read, then refused */
 #define PER_ADDRESS 64u
 #define CLOSING 16u /* connections above the limit, while others close to make way */
-#define SECOND 1000000000u
 
 /* A connection, from its beginning to its end. */
 struct link {
@@ -561,10 +559,9 @@ bn_status bn_listener_start(struct bn_server *s, bn_error *err)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (http->daemon == NULL) {
         bn_free(http);
-        bn_fail(err, BN_ERR_IO, "cannot listen on %s port %u: %s", o->host, o->port,
-                why != 0 ? strerror(why) : "unknown reason");
-        bn_error_hint(err, "--port 0 takes any free port");
-        return BN_ERR_IO;
+        return bn_hint(bn_fail(err, BN_ERR_IO, "cannot listen on %s port %u: %s", o->host, o->port,
+                               why != 0 ? strerror(why) : "unknown reason"),
+                       err, "--port 0 takes any free port");
     }
     s->http = http;
     return BN_OK;

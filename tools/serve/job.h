@@ -171,8 +171,9 @@ void bn_job_drop(struct bn_job *job);
 bool bn_serve_make_id(char id[BN_SERVE_ID]);
 /* Reads a body as a JSON object. */
 bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
-/* A member; NULL also when it is null. */
+/* A member; NULL also when it is null. Whether there is one that is not empty, 0 or false. */
 const bn_json *bn_serve_member(const bn_json *object, const char *name);
+bool bn_serve_has(const bn_json *object, const char *name);
 /* Reads a list of tokens of the vocabulary, *ids to be freed by the caller. */
 bool bn_serve_parse_ids(const struct bn_engine *engine, const bn_json *list, const char *name, int32_t **ids,
                         size_t *n, struct bn_reply *reply);
@@ -197,8 +198,6 @@ bool bn_ask_schema(struct bn_ask *ask, const bn_json *schema, const char *name);
 bool bn_ask_grammar(struct bn_ask *ask, const char *gbnf, const char *name);
 /* Which functions are called: "auto", "none", "required" ("any"), or one by its name. */
 bool bn_ask_choice(struct bn_ask *ask, const char *mode, const char *only, const char *name);
-/* How long the model stays open after the request, as Ollama has it; NULL: it does not say. */
-bool bn_ask_keep_alive(struct bn_ask *ask, const bn_json *value);
 /* Thoughts, where the template has them. */
 void bn_ask_think(struct bn_ask *ask, bool on);
 
@@ -224,15 +223,13 @@ void bn_conversations_close(struct bn_server *server);
 
 /* ---- answer.c: an answer as it comes ---- */
 
-/* A choice is ready to begin. Then, streamed: before all, tokens came, a choice has ended. */
+/* A choice is ready to begin; tokens came; it has ended. */
 void bn_answer_begin(struct bn_choice *choice);
-void bn_answer_start(struct bn_job *job);
 void bn_answer_token(struct bn_choice *choice, const char *text, size_t n_bytes);
 void bn_answer_choice_end(struct bn_choice *choice);
-/* All choices have ended; it failed; a comment keeps the connection alive. */
+/* All choices have ended; it failed. */
 void bn_answer_end(struct bn_job *job);
 void bn_answer_failed(struct bn_job *job, unsigned status, const char *code, const char *message);
-void bn_answer_ping(struct bn_job *job);
 /* For protocols: sends an event (name NULL: without one) or a line, which it frees; and a text as it is. */
 void bn_answer_send(struct bn_job *job, const char *name, bn_json *document);
 void bn_answer_send_text(struct bn_job *job, const char *text);
@@ -272,8 +269,7 @@ BN_MUST_CHECK bn_status bn_embed_start(struct bn_job *job, bn_error *err);
 bool bn_embed_advance(struct bn_job *job);
 /* Nothing is evaluated for the job any more. */
 void bn_embed_stop(struct bn_job *job);
-/* Makes the answer. For protocols: appends the vector of a text as JSON. */
-void bn_embed_answer(struct bn_job *job);
+/* For protocols: appends the vector of a text as JSON. */
 void bn_embed_put(const struct bn_job *job, size_t i, struct bn_buf *out);
 void bn_embed_release(struct bn_embed *embed);
 

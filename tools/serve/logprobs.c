@@ -26,8 +26,7 @@ static void put_token(bn_json *entry, const struct bn_choice *c, int32_t id, dou
 {
     struct bn_buf text = {.max = 1u << 16};
     token_text(c, id, &text);
-    bn_json_put_string(entry, "token", bn_buf_text(&text));
-    bn_json_put_number(entry, "logprob", at_least(logprob));
+    BN_PUT(entry, BN_STRING("token", bn_buf_text(&text)), BN_NUMBER("logprob", at_least(logprob)));
     bn_json *bytes = bn_json_put_array(entry, "bytes");
     for (size_t i = 0; i < text.len; i++)
         bn_json_add_u64(bytes, (unsigned char)text.data[i]);

@@ -21,7 +21,6 @@
 #include "tools/cli/report.h"
 #include "tools/serve/job.h"
 
-#define SECOND 1000000000u
 #define NEVER UINT64_MAX
 #define ENDING ".gguf"
 #define LATEST ":latest"
@@ -116,8 +115,7 @@ static bn_status list_models(struct bn_server *s, bn_error *err)
 {
     const struct bn_texts *models = &s->o->models;
     struct stat st;
-    s->engines = bn_alloc(BN_SERVE_MAX_MODELS, sizeof *s->engines);
-    if (s->engines == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(s->engines, BN_SERVE_MAX_MODELS, err));
     if (models->n == 0) BN_TRY(add(s, NULL, err));
     for (size_t i = 0; i < models->n; i++) {
         bool is_folder = stat(models->list[i], &st) == 0 && S_ISDIR(st.st_mode);

@@ -27,7 +27,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/serve/job.h"
 

@@ -18,14 +18,10 @@ static bn_json *new_verdict(const struct bn_job *job)
 {
     const struct bn_replay_result *result = &job->replayed;
     bn_json *d = bn_json_new_object();
-    bn_json_put_string(d, "object", "bn.replay");
-    bn_json_put_string(d, "receipt", job->replay_of);
-    bn_json_put_bool(d, "verified", result->same);
-    bn_json_put_text(d, "reason", result->same ? NULL : result->reason);
-    bn_json_put_u64(d, "tokens", result->n_tokens);
-    bn_json_put_bool(d, "chain", result->same && result->chain);
-    bn_json_put_string(d, "model", job->engine->id);
-    bn_json_put_text(d, "model_sha256", job->engine->facts.model_sha256);
+    BN_PUT(d, BN_STRING("object", "bn.replay"), BN_STRING("receipt", job->replay_of),
+           BN_FLAG("verified", result->same), BN_TEXT("reason", result->same ? NULL : result->reason),
+           BN_U64("tokens", result->n_tokens), BN_FLAG("chain", result->same && result->chain),
+           BN_STRING("model", job->engine->id), BN_TEXT("model_sha256", job->engine->facts.model_sha256));
     return d;
 }
 

@@ -37,7 +37,7 @@ void bn_reply_json(struct bn_reply *reply, bn_json *document)
     bn_json_free(document);
 }
 
-void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
+bool bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
                     const char *fmt, ...)
 {
     char message[512];
@@ -45,10 +45,11 @@ void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, 
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
-    if (reply->status != 0) return;
+    if (reply->status != 0) return false;
     reply->status = status;
     const struct bn_protocol *protocol = reply->protocol != NULL ? reply->protocol : &bn_openai_chat;
     bn_reply_json(reply, protocol->error(status, param, code, message));
+    return false;
 }
 
 void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes)
@@ -64,24 +65,22 @@ bool bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *
                   err->code == BN_ERR_UNSUPPORTED;
     bool at = err->code == BN_ERR_FORMAT && err->offset != BN_NO_OFFSET && err->offset != 0;
     if (at) snprintf(place, sizeof place, " (at byte %llu)", (unsigned long long)err->offset);
-    bn_reply_error(reply,
-                   theirs                                                       ? 400
-                   : err->code == BN_ERR_NOMEM || err->code == BN_ERR_INTEGRITY ? 503
-                                                                                : 500,
-                   param, NULL, "%s%s%s%s", err->msg, place, err->hint[0] != '\0' ? "; " : "", err->hint);
-    return false;
+    return bn_reply_error(reply,
+                          theirs                                                       ? 400
+                          : err->code == BN_ERR_NOMEM || err->code == BN_ERR_INTEGRITY ? 503
+                                                                                       : 500,
+                          param, NULL, "%s%s%s%s", err->msg, place, err->hint[0] != '\0' ? "; " : "",
+                          err->hint);
 }
 
 bool bn_reply_refuse(struct bn_reply *reply, const char *name, const char *what)
 {
-    bn_reply_error(reply, 400, name, NULL, "%s %s", name, what);
-    return false;
+    return bn_reply_error(reply, 400, name, NULL, "%s %s", name, what);
 }
 
 bool bn_reply_no_memory(struct bn_reply *reply)
 {
-    bn_reply_error(reply, 503, NULL, NULL, "out of memory");
-    return false;
+    return bn_reply_error(reply, 503, NULL, NULL, "out of memory");
 }
 
 /* ---- the access log: a line for each request, pairs of names and values, sizes and times, never a text ---- */

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "model/model.h"
+#include "tools/cli/number.h"
 #include "tools/serve/job.h"
 
 /* ---- what is answered at once ---- */
@@ -32,15 +32,11 @@ static void health(struct bn_server *s, const struct bn_request *request, struct
 
 static void put_model(bn_json *out, const struct bn_engine *e)
 {
-    bn_json_put_string(out, "id", e->id);
-    bn_json_put_string(out, "object", "model");
-    bn_json_put_u64(out, "created", e->server->created_s);
-    bn_json_put_string(out, "owned_by", "bn");
-    bn_json_put_bool(out, "loaded", e->state == BN_ENGINE_OPEN);
+    BN_PUT(out, BN_STRING("id", e->id), BN_STRING("object", "model"), BN_U64("created", e->server->created_s),
+           BN_STRING("owned_by", "bn"), BN_FLAG("loaded", e->state == BN_ENGINE_OPEN));
     if (e->n_ctx == 0) return;
-    bn_json_put_u64(out, "max_model_len", e->n_ctx);
-    bn_json_put_string(out, "template", bn_template_name(e->tmpl));
-    bn_json_put_bool(out, "base", e->base);
+    BN_PUT(out, BN_U64("max_model_len", e->n_ctx), BN_STRING("template", bn_template_name(e->tmpl)),
+           BN_FLAG("base", e->base));
 }
 
 /* The list, or with /ID one model. */
@@ -72,11 +68,9 @@ static void props(struct bn_server *s, const struct bn_request *request, struct 
     bn_json *document = bn_json_new_object();
     (void)request;
     pthread_mutex_lock(&s->lock);
-    bn_json_put_u64(document, "total_slots", e->n_lanes);
-    bn_json_put_string(document, "model_alias", e->id);
-    bn_json_put_string(document, "model_path", e->id);
-    bn_json_put_string(document, "chat_template_name", bn_template_name(e->tmpl));
-    bn_json_put_string(document, "build_info", s->fingerprint);
+    BN_PUT(document, BN_U64("total_slots", e->n_lanes), BN_STRING("model_alias", e->id),
+           BN_STRING("model_path", e->id), BN_STRING("chat_template_name", bn_template_name(e->tmpl)),
+           BN_STRING("build_info", s->fingerprint));
     bn_json *settings = bn_json_put_object(document, "default_generation_settings");
     bn_json_put_u64(settings, "n_ctx", e->n_ctx);
     pthread_mutex_unlock(&s->lock);
@@ -157,8 +151,7 @@ static bool make_replay(struct bn_server *s, const struct bn_request *request, s
         id[n] = '\0';
         return bn_replay_job(job, s, id, request->tenant, reply);
     }
-    bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
-    return false;
+    return bn_reply_error(reply, 404, NULL, NULL, BN_SERVE_NO_RECEIPT);
 }
 
 static void status(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
@@ -257,14 +250,6 @@ static bn_json *benchmarks_document(struct bn_benchmarks *b)
     return document;
 }
 
-/* Appends a file; number is its place in the document. *type is its type for HTTP. False: there is no such file. */
-static bool read_report(const struct bn_benchmarks *b, size_t number, struct bn_buf *out, const char **type)
-{
-    if (number >= b->n_files) return false;
-    *type = type_of(b->files[number]);
-    return bn_file_read_regular(b->files[number], out, NULL) == BN_OK;
-}
-
 static void benchmarks(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     (void)request;
@@ -281,17 +266,16 @@ static void benchmarks(struct bn_server *s, const struct bn_request *request, st
 static void report(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     const char *number = request->path + sizeof REPORTS - 1;
-    size_t n_digits = strspn(number, "0123456789"), at = 0;
-    for (size_t i = 0; i < n_digits && n_digits < 8; i++)
-        at = at * 10 + (size_t)(number[i] - '0');
-    bool is_number = n_digits > 0 && n_digits < 8 && number[n_digits] == '\0';
+    const struct bn_benchmarks *b = &s->benchmarks;
+    uint64_t at;
     reply->body.max = BN_JSON_MAX_BYTES;
-    if (!is_number || !read_report(&s->benchmarks, at, &reply->body, &reply->type)) {
+    if (!bn_number_u64(number, strlen(number), &at) || at >= b->n_files ||
+        bn_file_read_regular(b->files[at], &reply->body, NULL) != BN_OK) {
         reply->body.len = 0;
-        reply->type = NULL;
         bn_reply_error(reply, 404, NULL, NULL, "no such report");
         return;
     }
+    reply->type = type_of(b->files[at]);
     reply->status = 200;
     reply->policy =
         "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src "
@@ -367,21 +351,19 @@ const struct bn_protocol *bn_route_protocol(const char *path)
 bool bn_route_check(struct bn_reply *reply, const char *method, const char *path, bool *needs_key)
 {
     const struct route *r = find(path);
-    if (r == NULL) {
-        bn_reply_error(reply, 404, NULL, NULL,
-                       "no such address; there are /v1/chat/completions, /v1/completions, /v1/responses, "
-                       "/v1/embeddings, /v1/models, /v1/receipts/ID, /v1/receipts/ID/replay, /v1/status, "
-                       "/tokenize, /detokenize, /health, /metrics");
-        return false;
-    }
+    if (r == NULL)
+        return bn_reply_error(
+            reply, 404, NULL, NULL,
+            "no such address; there are /v1/chat/completions, /v1/completions, /v1/responses, "
+            "/v1/embeddings, /v1/models, /v1/receipts/ID, /v1/receipts/ID/replay, /v1/status, "
+            "/tokenize, /detokenize, /health, /metrics");
     *needs_key = !r->is_public;
     if (r->any ||
         (r->get ? strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0 : strcmp(method, "POST") == 0))
         return true;
     if (r->removes && strcmp(method, "DELETE") == 0) return true;
     reply->allow = r->removes ? "GET, HEAD, DELETE" : r->get ? "GET, HEAD" : "POST";
-    bn_reply_error(reply, 405, NULL, NULL, "%s takes %s", r->path, reply->allow);
-    return false;
+    return bn_reply_error(reply, 405, NULL, NULL, "%s takes %s", r->path, reply->allow);
 }
 
 void bn_route(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply,

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "bn.h"
+#include "lab/kit/put_counts.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
 #include "tools/cli/batch/lanes.h"
@@ -19,6 +20,7 @@
 #include "tools/cli/options.h"
 #include "tools/cli/text.h"
 
+#define SECOND 1000000000u /* nanoseconds */
 #define BN_SERVE_MAX_CHOICES 16u
 #define BN_SERVE_MAX_N 8u
 #define BN_SERVE_MAX_STOPS 16u
@@ -71,18 +73,19 @@ struct bn_reply {
     struct bn_engine *engine;           /* without a status: what the request waits for, or has waited for */
     struct bn_buf body;
 };
-/* An error in the form of the protocol; param and code may be NULL. A reply that has a status keeps it. */
-void bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
+/* An error in the form of the protocol; param and code may be NULL. A reply that has a status keeps it. All of these
+ * return false. */
+bool bn_reply_error(struct bn_reply *reply, unsigned status, const char *param, const char *code,
                     const char *fmt, ...) BN_PRINTF(5, 6);
 void bn_reply_too_large(struct bn_reply *reply, uint64_t max_bytes);
 /* The same of an error of a function; BN_ERR_ARG, _FORMAT, _LIMIT and _UNSUPPORTED are the client's, after BN_ERR_NOMEM and
  * _INTEGRITY (the file of the model was changed) the client may try again. */
-bool bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err); /* returns false */
-/* Takes a document, which it frees. */
-void bn_reply_json(struct bn_reply *reply, bn_json *document);
-/* Status 400, "NAME WHAT"; status 503, "out of memory". Both return false. */
+bool bn_reply_failed(struct bn_reply *reply, const char *param, const bn_error *err);
+/* Status 400, "NAME WHAT"; status 503, "out of memory". */
 bool bn_reply_refuse(struct bn_reply *reply, const char *name, const char *what);
 bool bn_reply_no_memory(struct bn_reply *reply);
+/* Takes a document, which it frees. */
+void bn_reply_json(struct bn_reply *reply, bn_json *document);
 /* OpenAI's name of an error, such as "invalid_request_error". */
 const char *bn_reply_error_type(unsigned status);
 

@@ -157,24 +157,19 @@ static void put_latency(bn_json *parent, const char *name, const struct bn_histo
     for (size_t i = 0; i < n; i++)
         values[i] = (double)h->last[i];
     bn_sort(values, n);
-    bn_json_put_u64(o, "n", h->n);
-    bn_json_put_number(o, "p50", n > 0 ? bn_sorted_quantile(values, n, 0.5) : (double)NAN);
-    bn_json_put_number(o, "p95", n > 0 ? bn_sorted_quantile(values, n, 0.95) : (double)NAN);
-    bn_json_put_number(o, "p99", n > 0 ? bn_sorted_quantile(values, n, 0.99) : (double)NAN);
-    bn_json_put_number(o, "max", n > 0 ? values[n - 1] : (double)NAN);
+    BN_PUT(o, BN_U64("n", h->n), BN_NUMBER("p50", n > 0 ? bn_sorted_quantile(values, n, 0.5) : (double)NAN),
+           BN_NUMBER("p95", n > 0 ? bn_sorted_quantile(values, n, 0.95) : (double)NAN),
+           BN_NUMBER("p99", n > 0 ? bn_sorted_quantile(values, n, 0.99) : (double)NAN),
+           BN_NUMBER("max", n > 0 ? values[n - 1] : (double)NAN));
 }
 
 /* The first model, which was open once. */
 static void put_model(bn_json *model, const struct bn_engine *e)
 {
-    bn_json_put_string(model, "id", e->id);
-    bn_json_put_string(model, "template", bn_template_name(e->tmpl));
-    bn_json_put_bool(model, "base", e->base);
-    bn_json_put_text(model, "sha256", e->facts.model_sha256);
-    bn_json_put_u64(model, "n_ctx", e->n_ctx);
-    bn_json_put_u64(model, "sequences", e->n_lanes);
-    bn_json_put_u64(model, "threads", e->n_threads);
-    bn_json_put_u64(model, "max_queue", e->server->o->max_queue);
+    BN_PUT(model, BN_STRING("id", e->id), BN_STRING("template", bn_template_name(e->tmpl)),
+           BN_FLAG("base", e->base), BN_TEXT("sha256", e->facts.model_sha256), BN_U64("n_ctx", e->n_ctx),
+           BN_U64("sequences", e->n_lanes), BN_U64("threads", e->n_threads),
+           BN_U64("max_queue", e->server->o->max_queue));
 }
 
 /* Bytes of the contexts of a model that is open. */
@@ -193,14 +188,10 @@ static void put_models(bn_json *list, const struct bn_server *s)
         uint64_t n_waiting = 0;
         for (const struct bn_waiter *w = s->waiters; w != NULL; w = w->next)
             n_waiting += w->engine == e;
-        bn_json_put_string(o, "id", e->id);
-        bn_json_put_string(o, "state", STATES[e->state]);
-        bn_json_put_u64(o, "users", e->n_users);
-        bn_json_put_u64(o, "waiting", n_waiting);
-        bn_json_put_u64(o, "sequences", e->state == BN_ENGINE_OPEN ? e->n_lanes : 0);
-        bn_json_put_u64(o, "file_bytes", e->n_bytes);
-        bn_json_put_u64(o, "context_bytes", context_bytes(e));
-        bn_json_put_number(o, "idle_s", e->n_ctx > 0 && e->n_users == 0 ? idle_s : (double)NAN);
+        BN_PUT(o, BN_STRING("id", e->id), BN_STRING("state", STATES[e->state]), BN_U64("users", e->n_users),
+               BN_U64("waiting", n_waiting), BN_U64("sequences", e->state == BN_ENGINE_OPEN ? e->n_lanes : 0),
+               BN_U64("file_bytes", e->n_bytes), BN_U64("context_bytes", context_bytes(e)),
+               BN_NUMBER("idle_s", e->n_ctx > 0 && e->n_users == 0 ? idle_s : (double)NAN));
     }
 }
 
@@ -227,25 +218,19 @@ static void put_memory(bn_json *d, const struct bn_server *s, uint64_t receipt_b
     uint64_t contexts = 0;
     for (size_t i = 0; i < s->n_engines; i++)
         contexts += context_bytes(&s->engines[i]);
-    bn_json_put_u64(memory, "contexts", contexts);
-    bn_json_put_u64(memory, "receipts", receipt_bytes);
+    BN_PUT(memory, BN_U64("contexts", contexts), BN_U64("receipts", receipt_bytes));
 }
 
 static void put_sequence(bn_json *list, struct bn_server *s, const struct bn_choice *c)
 {
     bn_json *o = bn_json_add_object(list);
-    if (s->n_engines > 1) {
-        bn_json_put_string(o, "model", c->job->engine->id);
-        bn_json_put_u64(o, "n_ctx", c->job->engine->n_ctx);
-    }
-    bn_json_put_u64(o, "sequence", c->lane);
-    bn_json_put_u64(o, "client", client_of(s, c->job));
-    bn_json_put_string(o, "state", c->n_seen > 0 ? "answer" : "prompt");
-    bn_json_put_u64(o, "position", c->position);
-    bn_json_put_u64(o, "prompt_tokens", c->gen.n_prompt);
-    bn_json_put_u64(o, "generated_tokens", c->n_seen);
-    bn_json_put_u64(o, "most_tokens", c->gen.n_predict);
-    bn_json_put_number(o, "age_s", (double)(bn_clock_ns() - c->job->since_ns) / 1e9);
+    if (s->n_engines > 1)
+        BN_PUT(o, BN_STRING("model", c->job->engine->id), BN_U64("n_ctx", c->job->engine->n_ctx));
+    BN_PUT(o, BN_U64("sequence", c->lane), BN_U64("client", client_of(s, c->job)),
+           BN_STRING("state", c->n_seen > 0 ? "answer" : "prompt"), BN_U64("position", c->position),
+           BN_U64("prompt_tokens", c->gen.n_prompt), BN_U64("generated_tokens", c->n_seen),
+           BN_U64("most_tokens", c->gen.n_predict),
+           BN_NUMBER("age_s", (double)(bn_clock_ns() - c->job->since_ns) / 1e9));
 }
 
 /* The newest first. A receipt is named to its owner only: not without keys, when its name is what protects it. */
@@ -257,16 +242,12 @@ static void put_ended(bn_json *d, const struct bn_status_log *log, bool several,
         bn_json *o = bn_json_add_object(list);
         bn_json_put_u64(o, "number", log->n_ended - i);
         if (several) bn_json_put_string(o, "model", e->model);
-        bn_json_put_u64(o, "ended", (uint64_t)e->at_s);
-        bn_json_put_u64(o, "client", e->client);
-        bn_json_put_u64(o, "prompt_tokens", e->n_prompt);
-        bn_json_put_u64(o, "cached_tokens", e->n_cached);
-        bn_json_put_u64(o, "generated_tokens", e->n_ids);
-        bn_json_put_number(o, "first_token_s", e->first_token_s);
-        bn_json_put_number(o, "total_s", e->total_s);
-        bn_json_put_number(o, "tokens_per_s", e->rate);
-        bn_json_put_string(o, "end", e->reason);
-        bn_json_put_text(o, "receipt", tenant != 0 && e->tenant == tenant ? e->receipt : NULL);
+        BN_PUT(o, BN_U64("ended", (uint64_t)e->at_s), BN_U64("client", e->client),
+               BN_U64("prompt_tokens", e->n_prompt), BN_U64("cached_tokens", e->n_cached),
+               BN_U64("generated_tokens", e->n_ids), BN_NUMBER("first_token_s", e->first_token_s),
+               BN_NUMBER("total_s", e->total_s), BN_NUMBER("tokens_per_s", e->rate),
+               BN_STRING("end", e->reason),
+               BN_TEXT("receipt", tenant != 0 && e->tenant == tenant ? e->receipt : NULL));
     }
 }
 
@@ -286,15 +267,12 @@ bn_json *bn_status_document(struct bn_server *s, uint32_t tenant)
     pthread_mutex_lock(&s->lock);
     struct bn_serve_metrics m = s->metrics;
     struct bn_status_log log = s->log;
-    bn_json_put_string(d, "object", "bn.status");
-    bn_json_put_string(d, "version", bn_version());
-    bn_json_put_string(d, "state", bn_status_state(s));
-    bn_json_put_u64(d, "started", s->created_s);
-    bn_json_put_bool(d, "benchmarks", s->benchmarks.folder != NULL);
-    bn_json_put_number(d, "uptime_s", (double)(bn_clock_ns() - s->opened_ns) / 1e9);
+    BN_PUT(d, BN_STRING("object", "bn.status"), BN_STRING("version", bn_version()),
+           BN_STRING("state", bn_status_state(s)), BN_U64("started", s->created_s),
+           BN_FLAG("benchmarks", s->benchmarks.folder != NULL),
+           BN_NUMBER("uptime_s", (double)(bn_clock_ns() - s->opened_ns) / 1e9));
     bn_json *queue = bn_json_put_object(d, "queue");
-    bn_json_put_u64(queue, "waiting", s->n_waiting + s->n_waiters);
-    bn_json_put_u64(queue, "running", s->n_running);
+    BN_PUT(queue, BN_U64("waiting", s->n_waiting + s->n_waiters), BN_U64("running", s->n_running));
     bn_json *sequences = bn_json_put_array(d, "sequences");
     for (const struct bn_job *job = s->jobs; job != NULL; job = job->next)
         for (size_t i = 0; i < job->n_choices; i++)

@@ -79,8 +79,7 @@ static bn_status make_corpus(struct bn_corpus *c, const struct bn_train_settings
 {
     uint64_t state = s->seed;
     c->n = 4 * (size_t)bn_train_step_tokens(s) + s->hp.n_ctx + 1;
-    c->ids = bn_alloc(c->n, sizeof *c->ids);
-    if (c->ids == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(c->ids, c->n, err));
     for (size_t i = 0; i < c->n; i++)
         c->ids[i] = (int32_t)(bn_splitmix64(&state) % s->hp.n_vocab);
     return BN_OK;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/elementary.h"
-#include "lab/host/machine.h"
+#include "lab/kit/put_counts.h"
 #include "lab/receipt/open.h"
 #include "tools/cli/provenance.h"
 #include "tools/train/train.h"
@@ -42,14 +42,11 @@ bn_status bn_train_write_model(const char *path, const struct bn_weights *w, str
 
 void bn_train_put_origin(bn_json *doc)
 {
-    struct bn_machine machine;
     bn_json *all = bn_json_new_object(), *library = bn_json_put_object(doc, "library");
-    bn_machine_read(&machine);
-    bn_cli_put_provenance(all, &machine);
+    bn_cli_put_provenance(all, NULL);
     bn_json_put_copy(doc, "program", bn_json_get(all, "program"));
     bn_json_free(all);
-    bn_json_put_string(library, "name", bn_blas_library());
-    bn_json_put_string(library, "core", bn_blas_core());
+    BN_PUT(library, BN_STRING("name", bn_blas_library()), BN_STRING("core", bn_blas_core()));
 }
 
 static void put_curve(bn_json *doc, const struct bn_train_run *run)
@@ -58,8 +55,7 @@ static void put_curve(bn_json *doc, const struct bn_train_run *run)
     for (size_t i = 0; i < run->trainer.curve.n; i++) {
         const struct bn_train_point *p = &run->trainer.curve.points[i];
         bn_json *o = bn_json_add_object(p->norm < 0 ? validations : steps);
-        bn_json_put_u64(o, "step", (uint64_t)p->step);
-        bn_json_put_number(o, "loss", p->loss);
+        BN_PUT(o, BN_U64("step", (uint64_t)p->step), BN_NUMBER("loss", p->loss));
         if (!(p->norm < 0)) bn_json_put_number(o, "gradient_norm", p->norm);
         if (!(p->norm < 0)) continue;
         bn_json_put_number(o, "perplexity", bn_exp(p->loss));
@@ -71,20 +67,17 @@ static void put_result(bn_json *doc, const struct bn_train_run *run, const char 
 {
     const struct bn_trainer *t = &run->trainer;
     bn_json *o = bn_json_put_object(doc, "result");
-    bn_json_put_bool(o, "complete", t->step == t->settings.schedule.n_steps);
-    bn_json_put_u64(o, "step", t->step);
-    bn_json_put_u64(o, "tokens", t->step * bn_train_step_tokens(&t->settings));
-    bn_json_put_string(o, "checkpoint_sha256", run->sha256);
-    bn_json_put_text(o, "model_sha256", model_sha256);
+    BN_PUT(o, BN_FLAG("complete", t->step == t->settings.schedule.n_steps), BN_U64("step", t->step),
+           BN_U64("tokens", t->step * bn_train_step_tokens(&t->settings)),
+           BN_STRING("checkpoint_sha256", run->sha256), BN_TEXT("model_sha256", model_sha256));
 }
 
 static void put_memory(bn_json *doc, const struct bn_trainer *t)
 {
     struct bn_train_memory memory = bn_trainer_memory(t);
     bn_json *o = bn_json_put_object(doc, "memory");
-    bn_json_put_u64(o, "weights_bytes", memory.masters + memory.moments + memory.ternary);
-    bn_json_put_u64(o, "gradients_bytes", memory.gradients);
-    bn_json_put_u64(o, "activations_bytes", memory.activations);
+    BN_PUT(o, BN_U64("weights_bytes", memory.masters + memory.moments + memory.ternary),
+           BN_U64("gradients_bytes", memory.gradients), BN_U64("activations_bytes", memory.activations));
 }
 
 static void put_ranks(bn_json *doc, const struct bn_train_run *run)
@@ -93,20 +86,16 @@ static void put_ranks(bn_json *doc, const struct bn_train_run *run)
     bn_json_put_u64(o, "count", run->ranks.count);
     if (run->trainer.ranks == NULL) return;
     struct bn_train_shares s = bn_train_shares(&run->trainer);
-    bn_json_put_number(o, "exchange_share", s.exchange);
-    bn_json_put_number(o, "wait_share", s.wait);
-    bn_json_put_number(o, "load_balance", s.balance);
-    bn_json_put_number(o, "bytes_sent_per_step", s.bytes);
-    bn_json_put_number(o, "messages_sent_per_step", s.messages);
+    BN_PUT(o, BN_NUMBER("exchange_share", s.exchange), BN_NUMBER("wait_share", s.wait),
+           BN_NUMBER("load_balance", s.balance), BN_NUMBER("bytes_sent_per_step", s.bytes),
+           BN_NUMBER("messages_sent_per_step", s.messages));
 }
 
 static bn_json *make_record(const struct bn_train_run *run, const char *model_sha256)
 {
-    struct bn_machine machine;
     bn_json *doc = bn_json_new_object();
-    bn_machine_read(&machine);
     bn_json_put_string(doc, "schema", BN_TRAINING_SCHEMA);
-    bn_cli_put_provenance(doc, &machine);
+    bn_cli_put_provenance(doc, NULL);
     static const char *const KEPT[] = {"library", "settings", "data", "corpus"};
     for (size_t i = 0; i < BN_ARRAY_LEN(KEPT); i++)
         bn_json_put_copy(doc, KEPT[i], bn_json_get(run->document, KEPT[i]));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lab/kit/put_counts.h"
 #include "tokenizer/tokenizer.h"
 #include "tools/train/train.h"
 #include "train/vocabulary.h"
@@ -133,12 +134,9 @@ static bn_status add_text(struct bn_train_texts *texts, struct bn_corpus *corpus
         status = bn_corpus_add(corpus, texts->tokenizer, buf.data, buf.len, text->times, end, err);
     if (status == BN_OK && data != NULL) {
         bn_json *o = bn_json_add_object(data);
-        bn_json_put_string(o, "role", role);
-        bn_json_put_string(o, "path", text->path);
-        bn_json_put_u64(o, "times", text->times);
-        bn_json_put_u64(o, "bytes", buf.len);
-        bn_json_put_u64(o, "tokens", (corpus->n - before) / text->times);
-        bn_json_put_string(o, "sha256", hex);
+        BN_PUT(o, BN_STRING("role", role), BN_STRING("path", text->path), BN_U64("times", text->times),
+               BN_U64("bytes", buf.len), BN_U64("tokens", (corpus->n - before) / text->times),
+               BN_STRING("sha256", hex));
     }
     bn_buf_release(&buf);
     return status;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "lab/kit/put_counts.h"
 #include "lab/report/page.h"
 #include "tools/cli/progress.h"
 #include "tools/cli/ranks.h"
@@ -67,21 +68,15 @@ static bn_json *make_line(uint64_t index, const struct bn_verify_item *item,
                           const struct bn_verify_result *result)
 {
     bn_json *line = bn_json_new_object();
-    bn_json_put_u64(line, "index", index);
-    bn_json_put_string(line, "file", item->file);
+    BN_PUT(line, BN_U64("index", index), BN_STRING("file", item->file));
     if (item->line > 0) bn_json_put_u64(line, "line", item->line);
-    bn_json_put_string(line, "verdict", bn_verify_outcomes[result->outcome].json);
-    bn_json_put_bool(line, "verified", result->outcome == BN_OUTCOME_VERIFIED);
-    bn_json_put_bool(line, "bound", result->bound);
-    bn_json_put_bool(line, "claimable", result->claimable);
-    bn_json_put_string(line, "level", result->level);
-    bn_json_put_u64(line, "exit_code", (uint64_t)result->exit_code);
-    bn_json_put_text(line, "rule", result->rule);
-    bn_json_put_text(line, "reason", result->reason);
-    bn_json_put_text(line, "receipt_sha256", result->receipt_sha256);
-    bn_json_put_text(line, "model_sha256", result->model_sha256);
-    bn_json_put_u64(line, "check_ns", result->check_ns);
-    bn_json_put_bool(line, "replayed", result->replayed);
+    BN_PUT(line, BN_STRING("verdict", bn_verify_outcomes[result->outcome].json),
+           BN_FLAG("verified", result->outcome == BN_OUTCOME_VERIFIED), BN_FLAG("bound", result->bound),
+           BN_FLAG("claimable", result->claimable), BN_STRING("level", result->level),
+           BN_U64("exit_code", (uint64_t)result->exit_code), BN_TEXT("rule", result->rule),
+           BN_TEXT("reason", result->reason), BN_TEXT("receipt_sha256", result->receipt_sha256),
+           BN_TEXT("model_sha256", result->model_sha256), BN_U64("check_ns", result->check_ns),
+           BN_FLAG("replayed", result->replayed));
     if (result->replayed) bn_json_put_u64(line, "replay_ns", result->replay_ns);
     if (result->replayed) bn_json_put_u64(line, "replayed_tokens", result->n_tokens);
     return line;

@@ -120,8 +120,7 @@ bn_status bn_verify_open_models(struct bn_verify *v, bn_error *err)
 {
     size_t n = v->options->models.n == 0 ? 1 : v->options->models.n;
     if (v->models != NULL) return BN_OK;
-    v->models = bn_alloc(n, sizeof *v->models);
-    if (v->models == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(v->models, n, err));
     for (; v->n_models < n; v->n_models++) {
         const char *name = v->options->models.n == 0 ? NULL : v->options->models.list[v->n_models];
         bn_status status = open_model(&v->models[v->n_models], name, v->options->replay, err);
@@ -154,7 +153,7 @@ bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_err
     return BN_OK;
 }
 
-void bn_verify_close(struct bn_verify *v)
+static void close_all(struct bn_verify *v)
 {
     for (size_t i = 0; i < v->n_models; i++)
         bn_file_map_close(&v->models[i].map);
@@ -417,6 +416,6 @@ bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
     BN_TRY(check_options(args, v.sources != NULL, err));
     if (v.sources == NULL) BN_TRY(bn_cli_refuse_ranks(args, err));
     bn_status status = v.sources != NULL ? bn_verify_batch(args, &v, err) : verify_one(args, &v, err);
-    bn_verify_close(&v);
+    close_all(&v);
     return status;
 }

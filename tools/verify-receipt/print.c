@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "lab/kit/put_counts.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
 #include "tools/verify-receipt/verify_receipt.h"
@@ -95,21 +96,16 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
 {
     static const char *const FORMS[] = {"bare", "statement", "envelope", "training"};
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", BN_VERIFY_SCHEMA);
-    bn_json_put_string(doc, "file", path);
-    bn_json_put_string(doc, "form", FORMS[receipt->form]);
-    bn_json_put_string(doc, "verdict", bn_verify_outcomes[bn_verify_outcome(report)].json);
-    bn_json_put_bool(doc, "verified", report->verified);
-    bn_json_put_bool(doc, "bound", report->bound);
-    bn_json_put_string(doc, "level", bn_rules_level(report));
+    BN_PUT(doc, BN_STRING("schema", BN_VERIFY_SCHEMA), BN_STRING("file", path),
+           BN_STRING("form", FORMS[receipt->form]),
+           BN_STRING("verdict", bn_verify_outcomes[bn_verify_outcome(report)].json),
+           BN_FLAG("verified", report->verified), BN_FLAG("bound", report->bound),
+           BN_STRING("level", bn_rules_level(report)));
     if (report->steps > 0) bn_json_put_u64(doc, "repeated_steps", report->steps);
     if (report->steps > 0) bn_json_put_u64(doc, "steps", report->all_steps);
-    bn_json_put_u64(doc, "exit_code", (uint64_t)report->exit_code);
-    bn_json_put_u64(doc, "passed", report->n_passed);
-    bn_json_put_u64(doc, "failed", report->n_failed);
-    bn_json_put_u64(doc, "skipped", report->n_skipped);
-    bn_json_put_u64(doc, "undecided", report->n_undecided);
-    bn_json_put_bool(doc, "claimable", bn_claimable(report));
+    BN_PUT(doc, BN_U64("exit_code", (uint64_t)report->exit_code), BN_U64("passed", report->n_passed),
+           BN_U64("failed", report->n_failed), BN_U64("skipped", report->n_skipped),
+           BN_U64("undecided", report->n_undecided), BN_FLAG("claimable", bn_claimable(report)));
     bn_json *rules = bn_json_put_array(doc, "rules");
     for (size_t i = 0; i < report->n_rules; i++) {
         bn_json *rule = bn_json_add_object(rules);
@@ -143,9 +139,8 @@ bn_status bn_verify_rules(struct bn_args *args, bn_error *err)
     for (const struct bn_rule *end = rule + n; rule < end; rule++) {
         const char *level = bn_rule_level_name(rule->level);
         bn_json *entry = bn_json_add_object(list);
-        bn_json_put_string(entry, "id", rule->id);
-        bn_json_put_string(entry, "level", level);
-        bn_json_put_string(entry, "demand", rule->demand);
+        BN_PUT(entry, BN_STRING("id", rule->id), BN_STRING("level", level),
+               BN_STRING("demand", rule->demand));
         if (!args->json) printf("%-21s %-12s %s\n", rule->id, level, rule->demand);
     }
     bn_status status = args->json ? bn_cli_print_json(doc, err) : BN_OK;

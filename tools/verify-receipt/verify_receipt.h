@@ -85,9 +85,8 @@ struct bn_verify_subject {
 
 /* What the sandbox permits besides receipts. */
 void bn_verify_allow(struct bn_sandbox_rules *rules, const struct bn_args *args);
-/* Reads policy and keys. bn_verify_close follows, after an error too. */
+/* Reads policy and keys. */
 BN_MUST_CHECK bn_status bn_verify_open(struct bn_verify *v, const struct bn_args *args, bn_error *err);
-void bn_verify_close(struct bn_verify *v);
 /* Opens the models of --model, once; bn_verify_check does so when it needs them. */
 BN_MUST_CHECK bn_status bn_verify_open_models(struct bn_verify *v, bn_error *err);
 /* Reads a receipt from its path, or from the text, and runs all rules. With wants_replay the caller sets s->replay and

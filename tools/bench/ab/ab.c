@@ -3,6 +3,7 @@
  * bn-bench ab: two commands, compared in turn. bn-bench cmd: one command, measured.
  */
 #include "tools/bench/ab/ab.h"
+#include "lab/kit/put_counts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -157,20 +158,16 @@ static void put_settings(bn_json *doc, const struct bn_ab_session *s, const stru
     bn_json *o = bn_json_put_object(doc, "settings");
     BN_PUT_COUNTS(o, {"rounds", s->rounds}, {"warmup", s->warmup}, {"seed", s->seed},
                   {"timeout_seconds", c->o->timeout_seconds});
-    bn_json_put_bool(o, "shell", c->shell[0] != NULL);
-    bn_json_put_string(o, "filter", c->o->filter);
-    bn_json_put_number(o, "margin", s->rules.margin);
-    bn_json_put_number(o, "confidence", s->rules.confidence);
-    bn_json_put_number(o, "q", s->rules.q);
-    bn_json_put_number(o, "agreement", s->rules.agreement);
+    BN_PUT(o, BN_FLAG("shell", c->shell[0] != NULL), BN_STRING("filter", c->o->filter),
+           BN_NUMBER("margin", s->rules.margin), BN_NUMBER("confidence", s->rules.confidence),
+           BN_NUMBER("q", s->rules.q), BN_NUMBER("agreement", s->rules.agreement));
 }
 
 static void put_slot(bn_json *array, const struct bn_ab_slot *slot)
 {
     bn_json *o = bn_json_add_object(array);
-    bn_json_put_u64(o, "round", slot->round);
-    bn_json_put_string(o, "side", bn_ab_side_names[slot->side]);
-    bn_json_put_bool(o, "warmup", slot->warmup);
+    BN_PUT(o, BN_U64("round", slot->round), BN_STRING("side", bn_ab_side_names[slot->side]),
+           BN_FLAG("warmup", slot->warmup));
     if (slot->failed[0] != '\0') bn_json_put_string(o, "reason", slot->failed);
     bn_json *control = bn_json_put_object(o, "control_ns");
     for (int k = 0; k < BN_AB_CONTROLS; k++) {

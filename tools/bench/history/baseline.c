@@ -435,11 +435,9 @@ bn_status bn_bench_baseline(struct bn_args *args, bn_error *err)
                  {"check", 2, "FILE", check},
                  {"promote", 2, "ID", promote}};
     struct bn_bench_compare_settings settings;
-    size_t verb = 0;
     if (args->n_operands == 0)
         return bn_fail(err, BN_ERR_ARG, "missing action: save, list, show, check or promote");
-    while (verb < BN_ARRAY_LEN(VERBS) && strcmp(VERBS[verb].verb, args->operands[0]) != 0)
-        verb++;
+    size_t verb = BN_FIND(VERBS, args->operands[0]);
     if (verb == BN_ARRAY_LEN(VERBS))
         return bn_fail(err, BN_ERR_ARG,
                        "baseline: unknown action '%.40s'; expected save, list, show, check or promote",

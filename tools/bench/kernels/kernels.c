@@ -3,12 +3,10 @@
  * bn-bench kernels: times each kernel of the forward pass at the shapes of a model, and compares it with the
  * limits of this machine.
  */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/harness.h"
 #include "tools/cli/default_model.h"

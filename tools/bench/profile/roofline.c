@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lab/kit/put_counts.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/harness.h"
@@ -154,12 +155,9 @@ static void fill_row(struct bn_table *t, const struct row *row)
 static void put_row(bn_json *array, const struct row *row, size_t n_passes)
 {
     bn_json *object = bn_json_add_object(array);
-    bn_json_put_string(object, "brick", row->name);
-    bn_json_put_number(object, "int8_macs", row->work.int8_macs);
-    bn_json_put_number(object, "float_macs", row->work.float_macs);
-    bn_json_put_number(object, "bytes", row->work.bytes);
-    bn_json_put_number(object, "elements", row->elements);
-    bn_json_put_u64(object, "set_bytes", row->work.hot_bytes);
+    BN_PUT(object, BN_STRING("brick", row->name), BN_NUMBER("int8_macs", row->work.int8_macs),
+           BN_NUMBER("float_macs", row->work.float_macs), BN_NUMBER("bytes", row->work.bytes),
+           BN_NUMBER("elements", row->elements), BN_U64("set_bytes", row->work.hot_bytes));
     bn_json_put_numbers(object, "samples_ns", row->ns, n_passes);
     bn_bench_bound_put(object, &row->bound);
     bool valid = row->bound.what != NULL && row->invalid[0] == '\0';

@@ -8,26 +8,13 @@
 #include <string.h>
 
 #include "gguf/types.h"
+#include "kernels/ref.h"
 
 #define MAX_ROW_CODES 4096u /* bytes of I2_S codes of a row, on the stack: 16384 weights */
 #define Q4_1_BYTES 20u
 #define Q8_0_BYTES 34u /* the scale in binary16, then 32 signed bytes */
 
 /* ---- scalars ---- */
-
-static uint16_t narrow(float x)
-{
-    uint16_t half;
-    bn_kernels_ref.f32_to_f16(&half, &x, 1);
-    return half;
-}
-
-static float widen(uint16_t half)
-{
-    float x;
-    bn_kernels_ref.f16_to_f32(&x, &half, 1);
-    return x;
-}
 
 double bn_quant_row_sum(const float *w, size_t k)
 {
@@ -73,8 +60,8 @@ static void pack_row(uint8_t *out, const struct bn_quant_job *j, uint32_t type, 
     const struct bn_type_info *t = bn_type_info(type);
     const float *w = j->w + row * j->k;
     for (size_t i = 0; i < j->k; i += t->block, out += t->block_bytes) {
-        uint16_t half = narrow((float)(bn_quant_row_sum(w + i, t->block) / t->block));
-        to_codes(codes, w + i, t->block, j->format->tensor_scale ? j->scale : widen(half));
+        uint16_t half = bn_ref_narrow_f16((float)(bn_quant_row_sum(w + i, t->block) / t->block));
+        to_codes(codes, w + i, t->block, j->format->tensor_scale ? j->scale : bn_ref_widen_f16(half));
         t->pack(out, codes, t->block, half);
     }
 }
@@ -90,7 +77,7 @@ static void decode_blocks(const struct bn_quant_job *j, size_t row)
     const struct bn_type_info *t = bn_type_info(j->format->type);
     const uint8_t *in = packed_row(j, row);
     for (size_t i = 0; i < j->k; i += t->block, in += t->block_bytes) {
-        float scale = widen(t->unpack(codes, in, t->block));
+        float scale = bn_ref_widen_f16(t->unpack(codes, in, t->block));
         from_codes(j->back + row * j->k + i, codes, t->block, j->format->tensor_scale ? j->scale : scale);
     }
 }
@@ -127,8 +114,8 @@ static void encode_q4_1(const struct bn_quant_job *j, size_t row)
             low = fminf(low, w[e]);
             high = fmaxf(high, w[e]);
         }
-        uint16_t head[2] = {narrow((high - low) / 15.0f), narrow(low)};
-        float d = widen(head[0]), m = widen(head[1]), inverse = d > 0 ? 1.0f / d : 0.0f;
+        uint16_t head[2] = {bn_ref_narrow_f16((high - low) / 15.0f), bn_ref_narrow_f16(low)};
+        float d = bn_ref_widen_f16(head[0]), m = bn_ref_widen_f16(head[1]), inverse = d > 0 ? 1.0f / d : 0.0f;
         memcpy(out, head, sizeof head);
         for (size_t e = 0; e < 16; e++) {
             unsigned pair = 0;
@@ -147,7 +134,7 @@ static void decode_q4_1(const struct bn_quant_job *j, size_t row)
     for (size_t i = 0; i < j->k; i += 32, in += Q4_1_BYTES, out += 32) {
         uint16_t head[2];
         memcpy(head, in, sizeof head);
-        float d = widen(head[0]), m = widen(head[1]);
+        float d = bn_ref_widen_f16(head[0]), m = bn_ref_widen_f16(head[1]);
         for (size_t e = 0; e < 16; e++) {
             out[e] = d * (float)(in[4 + e] & 15) + m;
             out[16 + e] = d * (float)(in[4 + e] >> 4) + m;
@@ -163,8 +150,8 @@ static void encode_q8_0(const struct bn_quant_job *j, size_t row)
         float most = 0;
         for (size_t e = 0; e < 32; e++)
             most = fmaxf(most, fabsf(w[e]));
-        uint16_t half = narrow(most / 127.0f);
-        float d = widen(half), inverse = d > 0 ? 1.0f / d : 0.0f;
+        uint16_t half = bn_ref_narrow_f16(most / 127.0f);
+        float d = bn_ref_widen_f16(half), inverse = d > 0 ? 1.0f / d : 0.0f;
         memcpy(out, &half, sizeof half);
         for (size_t e = 0; e < 32; e++)
             out[2 + e] = (uint8_t)(int8_t)fminf(fmaxf(rintf(w[e] * inverse), -127.0f), 127.0f);

@@ -7,7 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "lab/host/busy.h"
 #include "tools/bench/report/report.h"
 

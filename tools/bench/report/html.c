@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 
-#include "base/error.h"
 #include "lab/report/page.h"
 #include "tools/bench/report/report.h"
 

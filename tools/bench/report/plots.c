@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "base/utf8.h"
 #include "lab/report/plot.h"
 #include "lab/stats/summary.h"

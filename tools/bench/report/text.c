@@ -159,10 +159,9 @@ bn_status bn_report_markdown(struct bn_buf *out, const struct bn_report *r, bn_e
 
 static bn_status write_out(struct bn_buf *out, bn_json *doc, bn_error *err)
 {
-    bn_status status = bn_json_write(doc, false, out, err);
-    bn_buf_putc(out, '\n');
+    bn_status status = bn_json_write_line(doc, false, out, err);
     bn_json_free(doc);
-    return status == BN_OK ? bn_buf_check(out, err) : status;
+    return status;
 }
 
 const char *const bn_report_origins[] = {"schema",   "command", "created", "program",      "git",

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "infer/session.h"
 #include "lab/stats/changepoint.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/run/run.h"

@@ -4,7 +4,6 @@
  * tokens, rates, failures, and whether the answers are the same under each load.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"

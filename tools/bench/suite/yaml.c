@@ -34,8 +34,7 @@ static bn_status get(struct reader *r, yaml_node_t **out, int index)
 {
     static const char *const PLAIN[] = {YAML_STR_TAG, YAML_SEQ_TAG, YAML_MAP_TAG};
     yaml_node_t *node = *out = yaml_document_get_node(&r->doc, index);
-    for (size_t i = 0; i < BN_ARRAY_LEN(PLAIN); i++)
-        if (strcmp((const char *)node->tag, PLAIN[i]) == 0) return BN_OK;
+    if (BN_HAS(PLAIN, (const char *)node->tag)) return BN_OK;
     return refuse(r, node, "a tag (!name) is not supported");
 }
 

@@ -112,19 +112,15 @@ static bn_json *make_document(const struct bn_top *top)
 {
     const struct bn_live_snapshot *s = top->now;
     struct bn_top_window all;
-    char started[21], created[21];
-    bn_clock_format(s->head.started_utc, started);
-    bn_clock_format(bn_clock_utc(), created);
     bn_top_window(&all, s, NULL);
     bn_json *doc = bn_json_new_object();
-    BN_PUT_STRINGS(doc, {"schema", "bn.profile/1"}, {"created", created});
+    BN_PUT(doc, BN_STRING("schema", "bn.profile/1"), BN_TIME("created", bn_clock_utc()));
     if (s->head.pid != 0) bn_json_put_u64(doc, "pid", s->head.pid);
     BN_PUT_STRINGS(doc, {"program", s->head.program}, {"model", s->head.model}, {"isa", s->head.isa},
                    {"level", bn_prof_level_name((enum bn_prof_level)s->head.level)});
-    bn_json_put_u64(doc, "n_threads", s->head.n_threads);
-    bn_json_put_string(doc, top->state == BN_TOP_RECORDED ? "recorded" : "started", started);
-    bn_json_put_string(doc, "state", bn_top_state_names[top->state]);
-    bn_json_put_u64(doc, "dropped", s->sums.dropped);
+    BN_PUT(doc, BN_U64("n_threads", s->head.n_threads),
+           BN_TIME(top->state == BN_TOP_RECORDED ? "recorded" : "started", s->head.started_utc),
+           BN_STRING("state", bn_top_state_names[top->state]), BN_U64("dropped", s->sums.dropped));
     put_load(doc, &s->load);
     put_window(bn_json_put_object(doc, "total"), top, &all);
     put_window(bn_json_put_object(doc, "refresh"), top, &top->window);
@@ -152,18 +148,6 @@ static bn_status print_frame(const struct bn_top *top, bn_error *err)
     return bn_cli_print_text(&text, err);
 }
 
-static bn_status print_document(const struct bn_top *top, bool one, bn_error *err)
-{
-    bn_json *doc = make_document(top);
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    bn_report_json_began();
-    bn_status status = bn_json_write_line(doc, !one, &text, err);
-    bn_json_free(doc);
-    if (status == BN_OK) return bn_cli_print_text(&text, err);
-    bn_buf_release(&text);
-    return status;
-}
-
 /* Frames or documents until the process ends; of all passes of a recorded profile. */
 static bn_status print_all(struct bn_top *top, bn_error *err)
 {
@@ -172,7 +156,8 @@ static bn_status print_all(struct bn_top *top, bn_error *err)
     if (!o->once) BN_TRY(bn_top_move(top, -LONG_MAX, err));
     for (bool first = true; bn_cli_interrupted() == 0; first = false) {
         if (!first && !top->args->json) puts("");
-        BN_TRY(top->args->json ? print_document(top, o->once, err) : print_frame(top, err));
+        BN_TRY(top->args->json ? bn_cli_flush_json(make_document(top), !o->once, err)
+                               : print_frame(top, err));
         if (fflush(stdout) != 0 || ferror(stdout)) return BN_OK; /* the exit code tells */
         if (o->once || top->state == BN_TOP_ENDED) return BN_OK;
         if (top->state == BN_TOP_RECORDED) {

@@ -168,9 +168,8 @@ bn_status bn_top_open(struct bn_top *top, bn_error *err)
     const struct bn_args *args = top->args;
     char path[BN_LIVE_PATH];
     if (top->o->budget != NULL) BN_TRY(read_budget(&top->budget, top->o->budget, err));
-    top->now = bn_alloc(1, sizeof *top->now);
-    top->rows.list = bn_alloc(BN_TOP_ROWS, sizeof *top->rows.list);
-    if (top->now == NULL || top->rows.list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(top->now, 1, err));
+    BN_TRY(BN_NEW(top->rows.list, BN_TOP_ROWS, err));
     bn_status status = find_file(path, args->n_operands > 0 ? args->operands[0] : NULL, err);
     if (status == BN_OK) status = open_source(top, path, err);
     if (status == BN_ERR_NOT_FOUND) bn_error_hint(err, NONE_HINT);

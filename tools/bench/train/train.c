@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/team.h"
 #include "lab/kit/process.h"
 #include "mpi/ranks.h"
 #include "tools/cli/progress.h"

@@ -22,8 +22,7 @@ bn_status bn_lanes_open(struct bn_lanes *lanes, bn_session *session, const bn_to
 {
     *lanes = (struct bn_lanes){.session = session, .tok = tok};
     most = bn_min_size(most, bn_session_n_batch(session));
-    lanes->list = bn_alloc(most, sizeof *lanes->list);
-    if (lanes->list == NULL) return bn_nomem(err);
+    BN_TRY(BN_NEW(lanes->list, most, err));
     lanes->list[lanes->n++].sequence = bn_session_sequence(session);
     for (; lanes->n < most; lanes->n++)
         BN_TRY(bn_sequence_open(&lanes->list[lanes->n].sequence, session, 0, err));

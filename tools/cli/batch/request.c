@@ -5,7 +5,6 @@
  * of the members of the answer.
  */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -32,10 +31,8 @@ bool bn_request_number(bn_generation *gen, const bn_json *member, bn_status *sta
         {"frequency_penalty", -2, 2, .number = &gen->sampling.frequency_penalty},
         {"seed", 0, 9007199254740991, .large = &gen->sampling.seed},
     };
-    size_t i = 0;
+    size_t i = BN_FIND(NUMBERS, bn_json_name(member));
     double value;
-    while (i < BN_ARRAY_LEN(NUMBERS) && strcmp(bn_json_name(member), NUMBERS[i].name) != 0)
-        i++;
     if (i == BN_ARRAY_LEN(NUMBERS)) return false;
     bool whole = NUMBERS[i].number == NULL;
     if (!bn_json_number(member, &value) || value < NUMBERS[i].least || value > NUMBERS[i].most ||

@@ -28,18 +28,15 @@ bn_json *bn_talk_own(struct bn_talk *talk)
 bn_status bn_talk_add(struct bn_talk *talk, const char *role, struct bn_chat_turn **out, bn_error *err)
 {
     static const char *const ROLES[] = {"system", "user", "assistant", "tool"};
-    const char *known = NULL;
-    if (strcmp(role, "developer") == 0) role = "system";
-    for (size_t i = 0; i < BN_ARRAY_LEN(ROLES); i++)
-        if (strcmp(role, ROLES[i]) == 0) known = ROLES[i];
-    if (known == NULL)
+    size_t i = BN_FIND(ROLES, strcmp(role, "developer") == 0 ? "system" : role);
+    if (i == BN_ARRAY_LEN(ROLES))
         return bn_fail(err, BN_ERR_FORMAT,
                        "a message has a role other than system, developer, user, assistant and tool");
     if (talk->n_turns == BN_TALK_MAX_TURNS)
         return bn_fail(err, BN_ERR_FORMAT, "messages is not a list of 1 to %u messages", BN_TALK_MAX_TURNS);
     BN_TRY(bn_array_grow(&talk->turns, &talk->room, talk->n_turns + 1, sizeof *talk->turns, err));
     *out = &talk->turns[talk->n_turns++];
-    **out = (struct bn_chat_turn){.role = known, .content = ""};
+    **out = (struct bn_chat_turn){.role = ROLES[i], .content = ""};
     return BN_OK;
 }
 

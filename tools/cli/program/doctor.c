@@ -3,6 +3,7 @@
  * Prints the rows of a doctor; see doctor.h.
  */
 #include "tools/cli/program/doctor.h"
+#include "lab/kit/put_counts.h"
 
 #include <stdarg.h>
 
@@ -46,11 +47,8 @@ void bn_doctor_put(struct bn_doctor *doctor, enum bn_doctor_state state, const c
     doctor->n_failed += state == BN_DOCTOR_FAIL;
     if (doctor->rows != NULL) {
         bn_json *row = bn_json_add_object(doctor->rows);
-        bn_json_put_string(row, "section", doctor->section);
-        bn_json_put_string(row, "check", check);
-        bn_json_put_string(row, "state", STATES[state]);
-        bn_json_put_string(row, "value", value);
-        bn_json_put_text(row, "hint", hint);
+        BN_PUT(row, BN_STRING("section", doctor->section), BN_STRING("check", check),
+               BN_STRING("state", STATES[state]), BN_STRING("value", value), BN_TEXT("hint", hint));
         return;
     }
     if (strcmp(doctor->section, doctor->shown) != 0) printf("%s:\n", doctor->section);

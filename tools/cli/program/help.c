@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "build_info.h"
 #include "tools/cli/table.h"
 
@@ -14,15 +15,6 @@
 #define SHORT_EXAMPLES 3u
 
 /* ---- wrapping ---- */
-
-/* Columns of n bytes of UTF-8: everything but continuation bytes. */
-static size_t columns_of(const char *text, size_t n)
-{
-    size_t columns = 0;
-    for (size_t i = 0; i < n; i++)
-        columns += ((unsigned char)text[i] & 0xC0) != 0x80;
-    return columns;
-}
 
 void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t columns)
 {
@@ -39,7 +31,7 @@ void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t 
             c++;
             continue;
         }
-        size_t n = strcspn(c, " \n"), width = columns_of(c, n);
+        size_t n = strcspn(c, " \n"), width = bn_utf8_count(c, n);
         if (!fresh && at + 1 + width > columns) {
             fprintf(out, "\n%*s", (int)indent, "");
             at = indent;
@@ -57,7 +49,7 @@ void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t 
 /* "  word" and its text in the second column, or below when the word is too long. */
 static void put_row(FILE *out, const char *word, const char *text, size_t columns)
 {
-    size_t width = columns_of(word, strlen(word)) + 2;
+    size_t width = bn_utf8_count(word, strlen(word)) + 2;
     fprintf(out, "  %s", word);
     if (width + 2 > HELP_COLUMN) {
         fputc('\n', out);

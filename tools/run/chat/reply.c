@@ -218,9 +218,7 @@ void bn_chat_forget_answer(struct bn_chat *chat)
 bn_status bn_chat_receipt(struct bn_chat *chat, const char *path, bn_error *err)
 {
     const struct bn_last_answer *last = &chat->last;
-    struct bn_receipt_input in = bn_run_receipt(chat->args, &chat->engine, &last->gen, last->tmpl);
-    in.prompt = last->prompt.text;
-    in.n_prompt_bytes = last->prompt.n_bytes;
-    in.facts = &chat->facts;
+    struct bn_receipt_input in =
+        bn_run_receipt(chat->args, &chat->engine, &last->gen, &last->prompt, last->tmpl, &chat->facts);
     return bn_receipt_write(path, &in, err);
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "lab/kit/put_counts.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/number.h"
 #include "tools/cli/report.h"
@@ -39,14 +40,10 @@ void bn_chat_put_numbers(bn_json *object, const struct bn_generation *asked)
 {
     const bn_sampler_options *s = &asked->sampling;
     if (asked->n_predict != UINT32_MAX) bn_json_put_u64(object, "n_predict", asked->n_predict);
-    bn_json_put_f32(object, "temperature", s->temperature);
-    bn_json_put_u64(object, "top_k", s->top_k);
-    bn_json_put_f32(object, "top_p", s->top_p);
-    bn_json_put_f32(object, "min_p", s->min_p);
-    bn_json_put_f32(object, "repeat_penalty", s->repeat_penalty);
-    bn_json_put_f32(object, "presence_penalty", s->presence_penalty);
-    bn_json_put_f32(object, "frequency_penalty", s->frequency_penalty);
-    bn_json_put_u64(object, "seed", s->seed);
+    BN_PUT(object, BN_F32("temperature", s->temperature), BN_U64("top_k", s->top_k),
+           BN_F32("top_p", s->top_p), BN_F32("min_p", s->min_p), BN_F32("repeat_penalty", s->repeat_penalty),
+           BN_F32("presence_penalty", s->presence_penalty), BN_F32("frequency_penalty", s->frequency_penalty),
+           BN_U64("seed", s->seed));
 }
 
 static void print_settings(const struct bn_chat *chat)

@@ -4,7 +4,6 @@
  * comes out is an object: an answer, the command that was obeyed, or an error. docs/howto/chat.md lists the
  * members.
  */
-#include <stdio.h>
 
 #include "base/error.h"
 #include "tools/cli/report.h"

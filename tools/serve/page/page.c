@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/digest.h"
-#include "base/error.h"
 #include "tools/serve/serve.h"
 
 #define MAX_PAGE_BYTES (1u << 20)

@@ -168,12 +168,12 @@ static const char *stop_sequence(const struct bn_choice *c)
 static void put_end(bn_json *out, const struct bn_choice *c)
 {
     const char *stop = stop_sequence(c);
-    bn_json_put_string(out, "stop_reason",
-                       bn_answer_is_cut(c) ? "max_tokens"
-                       : c->n_calls > 0    ? "tool_use"
-                       : stop != NULL      ? "stop_sequence"
-                                           : "end_turn");
-    bn_json_put_string(out, "stop_sequence", stop);
+    BN_PUT(out,
+           BN_STRING("stop_reason", bn_answer_is_cut(c) ? "max_tokens"
+                                    : c->n_calls > 0    ? "tool_use"
+                                    : stop != NULL      ? "stop_sequence"
+                                                        : "end_turn"),
+           BN_STRING("stop_sequence", stop));
 }
 
 /* Tokens that were cached are not among those of the input. */
@@ -181,10 +181,8 @@ static void put_usage(bn_json *out, const struct bn_job *job)
 {
     struct bn_usage n = bn_answer_usage(job);
     bn_json *usage = bn_json_put_object(out, "usage");
-    bn_json_put_u64(usage, "input_tokens", n.n_prompt - n.n_cached);
-    bn_json_put_u64(usage, "cache_creation_input_tokens", 0);
-    bn_json_put_u64(usage, "cache_read_input_tokens", n.n_cached);
-    bn_json_put_u64(usage, "output_tokens", n.n_generated);
+    BN_PUT(usage, BN_U64("input_tokens", n.n_prompt - n.n_cached), BN_U64("cache_creation_input_tokens", 0),
+           BN_U64("cache_read_input_tokens", n.n_cached), BN_U64("output_tokens", n.n_generated));
 }
 
 /* A block, whole or as it begins. */
@@ -198,8 +196,7 @@ static void put_block(bn_json *block, const struct bn_answer_part *part, bool wh
     if (part->kind != BN_CHAT_CALL) bn_json_put_string(block, type, text);
     if (part->kind == BN_CHAT_THOUGHT) bn_json_put_string(block, "signature", "");
     if (part->kind != BN_CHAT_CALL) return;
-    bn_json_put_string(block, "id", part->id);
-    bn_json_put_string(block, "name", bn_buf_text(&part->name));
+    BN_PUT(block, BN_STRING("id", part->id), BN_STRING("name", bn_buf_text(&part->name)));
     if (whole && bn_json_parse(&input, text, part->text.len, NULL) == BN_OK)
         bn_json_put_copy(block, "input", input);
     else
@@ -211,10 +208,8 @@ static bn_json *new_message(bn_json *message, const struct bn_job *job)
 {
     char id[BN_SERVE_ID + 4];
     snprintf(id, sizeof id, "msg_%s", job->id);
-    bn_json_put_string(message, "id", id);
-    bn_json_put_string(message, "type", "message");
-    bn_json_put_string(message, "role", "assistant");
-    bn_json_put_string(message, "model", job->engine->id);
+    BN_PUT(message, BN_STRING("id", id), BN_STRING("type", "message"), BN_STRING("role", "assistant"),
+           BN_STRING("model", job->engine->id));
     return bn_json_put_array(message, "content");
 }
 
@@ -240,10 +235,8 @@ static bn_json *error_document(unsigned status, const char *param, const char *c
     bn_json *d = bn_json_new_object();
     bn_json_put_string(d, "type", "error");
     bn_json *error = bn_json_put_object(d, "error");
-    bn_json_put_string(error, "type", type);
-    bn_json_put_string(error, "message", message);
-    bn_json_put_text(error, "param", param);
-    bn_json_put_text(error, "code", code);
+    BN_PUT(error, BN_STRING("type", type), BN_STRING("message", message), BN_TEXT("param", param),
+           BN_TEXT("code", code));
     return d;
 }
 
@@ -260,8 +253,7 @@ static void start(struct bn_job *job)
 {
     bn_json *event = new_event("message_start"), *message = bn_json_put_object(event, "message");
     (void)new_message(message, job);
-    bn_json_put_null(message, "stop_reason");
-    bn_json_put_null(message, "stop_sequence");
+    BN_PUT(message, BN_STRING("stop_reason", NULL), BN_STRING("stop_sequence", NULL));
     put_usage(message, job);
     bn_answer_send(job, "message_start", event);
 }
@@ -282,8 +274,7 @@ static void send_piece(struct bn_choice *c, const struct bn_answer_part *part, c
     bn_json *event = new_event("content_block_delta");
     bn_json_put_u64(event, "index", part->index);
     bn_json *delta = bn_json_put_object(event, "delta");
-    bn_json_put_string(delta, "type", TYPES[part->kind][0]);
-    bn_json_put_string(delta, TYPES[part->kind][1], text);
+    BN_PUT(delta, BN_STRING("type", TYPES[part->kind][0]), BN_STRING(TYPES[part->kind][1], text));
     bn_answer_send(c->job, "content_block_delta", event);
 }
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "model/model.h"
 #include "tools/serve/job.h"
 
@@ -15,17 +14,6 @@
 #define NEVER 253402300799   /* when a model is closed that is kept: the end of the year 9999 */
 
 /* ---- the request ---- */
-
-/* Whether a member has a value that is not empty, 0 or false. */
-static bool is_given(const bn_json *object, const char *name)
-{
-    const bn_json *value = bn_serve_member(object, name);
-    const char *text = "";
-    double number = 0.0;
-    bool flag = false;
-    (void)(bn_json_string(value, &text) || bn_json_number(value, &number) || bn_json_bool(value, &flag));
-    return text[0] != '\0' || number != 0.0 || flag || bn_json_size(value) > 0;
-}
 
 /* The defaults are Ollama's. A seed below 0 asks for a random one, a limit of 0 or below for none. */
 static bool read_options(struct bn_ask *ask)
@@ -48,7 +36,7 @@ static bool read_format(struct bn_ask *ask)
     const bn_json *format = bn_serve_member(ask->body, "format");
     if (bn_json_kind(format) == BN_JSON_OBJECT) return bn_ask_schema(ask, format, "format");
     if (bn_json_text_is(ask->body, "format", "json")) return bn_ask_schema(ask, NULL, "format");
-    if (!is_given(ask->body, "format")) return true;
+    if (!bn_serve_has(ask->body, "format")) return true;
     return bn_ask_refuse(ask, "format", "is not \"json\" or a JSON Schema");
 }
 
@@ -73,7 +61,7 @@ static bool read_common(struct bn_ask *ask)
     ask->truncate = true;
     ask->job->stream = true;
     for (size_t i = 0; i < BN_ARRAY_LEN(UNSUPPORTED); i++)
-        if (is_given(ask->body, UNSUPPORTED[i]))
+        if (bn_serve_has(ask->body, UNSUPPORTED[i]))
             return bn_ask_refuse(ask, UNSUPPORTED[i],
                                  i == 0 ? "is not supported: send the conversation to /api/chat"
                                         : "is not supported");
@@ -86,12 +74,9 @@ static bool read_common(struct bn_ask *ask)
 
 static bn_json *new_document(const struct bn_job *job, bool done)
 {
-    char now[21];
     bn_json *d = bn_json_new_object();
-    bn_clock_format(bn_clock_utc(), now);
-    bn_json_put_string(d, "model", job->engine->id);
-    bn_json_put_string(d, "created_at", now);
-    bn_json_put_bool(d, "done", done);
+    BN_PUT(d, BN_STRING("model", job->engine->id), BN_TIME("created_at", bn_clock_utc()),
+           BN_FLAG("done", done));
     return d;
 }
 
@@ -122,12 +107,10 @@ static void put_call(bn_json *message, bn_json **list, const struct bn_answer_pa
 static void put_end(bn_json *d, const struct bn_choice *c)
 {
     const bn_generation *gen = &c->gen;
-    bn_json_put_string(d, "done_reason", bn_answer_is_cut(c) ? "length" : "stop");
-    bn_json_put_u64(d, "total_duration", bn_clock_ns() - c->job->since_ns);
-    bn_json_put_u64(d, "load_duration", c->job->waited_ns);
-    bn_json_put_u64(d, "prompt_eval_count", gen->n_prompt);
-    bn_json_put_u64(d, "prompt_eval_duration", gen->prefill_ns);
-    bn_json_put_u64(d, "eval_count", gen->n_ids);
+    BN_PUT(d, BN_STRING("done_reason", bn_answer_is_cut(c) ? "length" : "stop"),
+           BN_U64("total_duration", bn_clock_ns() - c->job->since_ns),
+           BN_U64("load_duration", c->job->waited_ns), BN_U64("prompt_eval_count", gen->n_prompt),
+           BN_U64("prompt_eval_duration", gen->prefill_ns), BN_U64("eval_count", gen->n_ids));
     if (gen->n_ids > 1) bn_json_put_u64(d, "eval_duration", gen->decode_ns);
     bn_answer_put_evidence(d, c);
 }
@@ -205,7 +188,7 @@ static bool read_chat(struct bn_ask *ask)
     turn = ask->talk.turns;
     for (const bn_json *m = bn_json_first(messages); m != NULL; m = bn_json_next(m), turn++) {
         (void)bn_json_string(bn_json_get(m, "thinking"), &turn->thoughts);
-        if (is_given(m, "images"))
+        if (bn_serve_has(m, "images"))
             return bn_ask_refuse(ask, "images", "is not supported: this model reads text only");
     }
     return tools == NULL || bn_ask_check(ask, "tools", bn_talk_tools(&ask->talk, tools, &err), &err);
@@ -223,13 +206,13 @@ static bool read_generate(struct bn_ask *ask)
     if (!read_common(ask) || !bn_ask_flag(ask, ask->body, "raw", &raw)) return false;
     if (prompt != NULL && bn_json_kind(prompt) != BN_JSON_STRING)
         return bn_ask_refuse(ask, "prompt", "is not a text");
-    if (!is_given(ask->body, "prompt")) return load(ask);
-    if (raw && is_given(ask->body, "system"))
+    if (!bn_serve_has(ask->body, "prompt")) return load(ask);
+    if (raw && bn_serve_has(ask->body, "system"))
         return bn_ask_refuse(ask, "system", "cannot be used together with raw");
     if (raw) return bn_job_take_prompts(ask->job, prompt, "prompt", 1, ask->reply);
     ask->job->chat = true;
     for (size_t i = 0; i < 2; i++) {
-        if (!is_given(ask->body, MEMBERS[i])) continue;
+        if (!bn_serve_has(ask->body, MEMBERS[i])) continue;
         if (!bn_ask_check(ask, MEMBERS[i], bn_talk_add(&ask->talk, ROLES[i], &turn, &err), &err))
             return false;
         turn->content = bn_json_text_of(ask->body, MEMBERS[i]);
@@ -273,8 +256,7 @@ void bn_ollama_version(struct bn_server *s, const struct bn_request *request, st
 {
     bn_json *d = bn_json_new_object();
     (void)s, (void)request;
-    bn_json_put_string(d, "version", API_VERSION);
-    bn_json_put_string(d, "bn", bn_version());
+    BN_PUT(d, BN_STRING("version", API_VERSION), BN_STRING("bn", bn_version()));
     bn_reply_json(reply, d);
 }
 
@@ -294,15 +276,13 @@ static void put_model(bn_json *out, const struct bn_engine *e)
     bool is_open = e->state == BN_ENGINE_OPEN;
     const char *arch = is_open ? bn_model_arch(e->model) : "";
     double n = is_open ? (double)n_parameters(e->model) : 0.0;
-    char time[21], size[32] = "";
+    char size[32] = "";
     bn_json *shape = bn_json_new_object();
     if (is_open) bn_receipt_put_shape(shape, e->model);
-    bn_clock_format(e->modified_s, time);
     if (n > 0) snprintf(size, sizeof size, "%.1f%c", n / (n < 1e9 ? 1e6 : 1e9), n < 1e9 ? 'M' : 'B');
-    bn_json_put_string(out, "modified_at", time);
+    BN_PUT(out, BN_TIME("modified_at", e->modified_s));
     bn_json *details = bn_json_put_object(out, "details");
-    bn_json_put_string(details, "format", "gguf");
-    bn_json_put_string(details, "family", arch);
+    BN_PUT(details, BN_STRING("format", "gguf"), BN_STRING("family", arch));
     bn_json_put_texts(details, "families", &arch, 1);
     bn_json_put_string(details, "parameter_size", size);
     bn_json_put_string(details, "quantization_level", bn_json_text_of(shape, "quantization"));
@@ -314,7 +294,7 @@ static int64_t expires_s(const struct bn_engine *e)
 {
     uint64_t now = bn_clock_ns(), since = e->n_users > 0 ? now : e->used_ns;
     if (e->server->n_engines == 1 || e->keep_ns >= UINT64_MAX - since) return NEVER;
-    return bn_clock_utc() + (int64_t)((since + e->keep_ns) / 1000000000u) - (int64_t)(now / 1000000000u);
+    return bn_clock_utc() + (int64_t)((since + e->keep_ns) / SECOND) - (int64_t)(now / SECOND);
 }
 
 /* /api/tags, and /api/ps: those that are open. */
@@ -322,21 +302,17 @@ void bn_ollama_list(struct bn_server *s, const struct bn_request *request, struc
 {
     bn_json *d = bn_json_new_object(), *models = bn_json_put_array(d, "models");
     bool is_ps = strcmp(request->path, "/api/ps") == 0;
-    char expires[21];
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n_engines; i++) {
         const struct bn_engine *e = &s->engines[i];
         if (is_ps && e->state != BN_ENGINE_OPEN) continue;
         bn_json *m = bn_json_add_object(models);
         put_model(m, e);
-        bn_json_put_string(m, "name", e->id);
-        bn_json_put_string(m, "model", e->id);
-        bn_json_put_text(m, "digest", e->facts.model_sha256);
-        bn_json_put_u64(m, "size", is_ps ? bn_model_resident_bytes(e->model) : e->n_bytes);
+        BN_PUT(m, BN_STRING("name", e->id), BN_STRING("model", e->id),
+               BN_TEXT("digest", e->facts.model_sha256),
+               BN_U64("size", is_ps ? bn_model_resident_bytes(e->model) : e->n_bytes));
         if (!is_ps) continue;
-        bn_clock_format(expires_s(e), expires);
-        bn_json_put_string(m, "expires_at", expires);
-        bn_json_put_u64(m, "context_length", e->n_ctx);
+        BN_PUT(m, BN_TIME("expires_at", expires_s(e)), BN_U64("context_length", e->n_ctx));
         if (e->model->device == NULL) bn_json_put_u64(m, "size_vram", 0);
     }
     pthread_mutex_unlock(&s->lock);
@@ -366,7 +342,7 @@ void bn_ollama_show(struct bn_server *s, const struct bn_request *request, struc
     bn_json *body = NULL, *d = bn_json_new_object();
     struct bn_engine *e = NULL;
     if (bn_serve_parse(&body, request->body, request->n_bytes, reply))
-        e = bn_engine_enter(s, bn_json_text_of(body, is_given(body, "model") ? "model" : "name"), reply);
+        e = bn_engine_enter(s, bn_json_text_of(body, bn_serve_has(body, "model") ? "model" : "name"), reply);
     bn_json_free(body);
     if (e == NULL) {
         bn_json_free(d);

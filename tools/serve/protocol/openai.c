@@ -9,32 +9,25 @@
 
 /* ---- what is not supported ---- */
 
-/* Values with which a member changes nothing. */
-static bool is_neutral(const char *name, const bn_json *value)
+/* Members that change nothing with this value, too, besides what is empty, 0 or false. */
+static const char *const NEUTRAL[][2] = {
+    {"tool_choice", "auto"}, {"tool_choice", "none"}, {"function_call", "auto"}, {"function_call", "none"}};
+
+static bool changes(const bn_json *body, const char *name)
 {
-    double number;
-    bool flag;
-    const char *text = "";
-    if (bn_json_kind(value) == BN_JSON_ARRAY || bn_json_kind(value) == BN_JSON_OBJECT) {
-        if (strcmp(name, "modalities") == 0)
-            return bn_json_size(value) == 1 && bn_json_string(bn_json_first(value), &text) &&
-                   strcmp(text, "text") == 0;
-        return bn_json_size(value) == 0;
-    }
-    if (bn_json_number(value, &number)) return number == (strcmp(name, "best_of") == 0 ? 1.0 : 0.0);
-    if (bn_json_bool(value, &flag)) return !flag;
-    if (!bn_json_string(value, &text)) return false;
-    return text[0] == '\0' || ((strcmp(name, "tool_choice") == 0 || strcmp(name, "function_call") == 0) &&
-                               (strcmp(text, "none") == 0 || strcmp(text, "auto") == 0));
+    const bn_json *value = bn_json_get(body, name);
+    if (strcmp(name, "best_of") == 0 && bn_json_kind(value) == BN_JSON_NUMBER)
+        return bn_json_number_of(body, name) != 1.0;
+    if (strcmp(name, "modalities") == 0 && bn_json_size(value) == 1) return !bn_json_has_text(value, "text");
+    for (size_t i = 0; i < BN_ARRAY_LEN(NEUTRAL); i++)
+        if (strcmp(name, NEUTRAL[i][0]) == 0 && bn_json_text_is(body, name, NEUTRAL[i][1])) return false;
+    return bn_serve_has(body, name);
 }
 
 bool bn_openai_refuse(struct bn_ask *ask, const char *const *names, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const bn_json *value = bn_serve_member(ask->body, names[i]);
-        if (value != NULL && !is_neutral(names[i], value))
-            return bn_ask_refuse(ask, names[i], "is not supported");
-    }
+    for (size_t i = 0; i < n; i++)
+        if (changes(ask->body, names[i])) return bn_ask_refuse(ask, names[i], "is not supported");
     return true;
 }
 
@@ -164,13 +157,12 @@ static bn_json *new_document(const struct bn_job *job)
     bn_buf_printf(&id, "%s-%s", job->chat ? "chatcmpl" : "cmpl", job->id);
     bn_json_put_string(document, "id", bn_buf_text(&id));
     bn_buf_release(&id);
-    bn_json_put_string(document, "object",
-                       !job->chat    ? "text_completion"
-                       : job->stream ? "chat.completion.chunk"
-                                     : "chat.completion");
-    bn_json_put_u64(document, "created", job->created_s);
-    bn_json_put_string(document, "model", job->engine->id);
-    bn_json_put_string(document, "system_fingerprint", job->server->fingerprint);
+    BN_PUT(document,
+           BN_STRING("object", !job->chat    ? "text_completion"
+                               : job->stream ? "chat.completion.chunk"
+                                             : "chat.completion"),
+           BN_U64("created", job->created_s), BN_STRING("model", job->engine->id),
+           BN_STRING("system_fingerprint", job->server->fingerprint));
     return document;
 }
 
@@ -178,9 +170,8 @@ static void put_usage(bn_json *document, const struct bn_job *job)
 {
     struct bn_usage n = bn_answer_usage(job);
     bn_json *usage = bn_json_put_object(document, "usage");
-    bn_json_put_u64(usage, "prompt_tokens", n.n_prompt);
-    bn_json_put_u64(usage, "completion_tokens", n.n_generated);
-    bn_json_put_u64(usage, "total_tokens", n.n_prompt + n.n_generated);
+    BN_PUT(usage, BN_U64("prompt_tokens", n.n_prompt), BN_U64("completion_tokens", n.n_generated),
+           BN_U64("total_tokens", n.n_prompt + n.n_generated));
     bn_json_put_u64(bn_json_put_object(usage, "prompt_tokens_details"), "cached_tokens", n.n_cached);
     bn_json_put_u64(bn_json_put_object(usage, "completion_tokens_details"), "reasoning_tokens", n.n_thought);
 }
@@ -223,8 +214,7 @@ static bn_json *document(struct bn_job *job)
     for (size_t i = 0; i < job->n_choices; i++) {
         struct bn_choice *c = &job->choices[i];
         bn_json *choice = bn_json_add_object(choices);
-        bn_json_put_u64(choice, "index", i);
-        bn_json_put_string(choice, "finish_reason", finish_reason(c));
+        BN_PUT(choice, BN_U64("index", i), BN_STRING("finish_reason", finish_reason(c)));
         bn_answer_put_logprobs(choice, c);
         if (job->chat)
             put_message(choice, c);
@@ -241,10 +231,8 @@ bn_json *bn_openai_error(unsigned status, const char *param, const char *code, c
 {
     bn_json *d = bn_json_new_object();
     bn_json *error = bn_json_put_object(d, "error");
-    bn_json_put_string(error, "message", message);
-    bn_json_put_string(error, "type", bn_reply_error_type(status));
-    bn_json_put_string(error, "param", param);
-    bn_json_put_string(error, "code", code);
+    BN_PUT(error, BN_STRING("message", message), BN_STRING("type", bn_reply_error_type(status)),
+           BN_STRING("param", param), BN_STRING("code", code));
     return d;
 }
 
@@ -320,29 +308,13 @@ static void fail(struct bn_job *job, bn_json *error)
     bn_answer_send_text(job, "data: [DONE]\n\n");
 }
 
-const struct bn_protocol bn_openai_chat = {
-    .name = "chat",
-    .read = read_as_chat,
-    .start = send_roles,
-    .begin_part = begin_part,
-    .piece = send_text,
-    .end_choice = end_choice,
-    .end = end_stream,
-    .fail = fail,
-    .document = document,
-    .error = bn_openai_error,
-};
+#define ANSWERS                                                                                          \
+    .piece = send_text, .end_choice = end_choice, .end = end_stream, .fail = fail, .document = document, \
+    .error = bn_openai_error
 
-const struct bn_protocol bn_openai_text = {
-    .name = "completions",
-    .read = read_body,
-    .piece = send_text,
-    .end_choice = end_choice,
-    .end = end_stream,
-    .fail = fail,
-    .document = document,
-    .error = bn_openai_error,
-};
+const struct bn_protocol bn_openai_chat = {
+    .name = "chat", .read = read_as_chat, .start = send_roles, .begin_part = begin_part, ANSWERS};
+const struct bn_protocol bn_openai_text = {.name = "completions", .read = read_body, ANSWERS};
 
 /* ---- texts to embed ---- */
 

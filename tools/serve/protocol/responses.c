@@ -85,8 +85,7 @@ static bool read_input(struct bn_ask *ask, bn_json *items)
     if (!take_previous(ask, items)) return false;
     if (bn_json_string(input, &text)) {
         bn_json *message = bn_json_add_object(items);
-        bn_json_put_string(message, "role", "user");
-        bn_json_put_string(message, "content", text);
+        BN_PUT(message, BN_STRING("role", "user"), BN_STRING("content", text));
     } else if (bn_json_kind(input) == BN_JSON_ARRAY && bn_json_size(input) > 0) {
         copy_items(items, input);
     } else {
@@ -150,8 +149,7 @@ static void put_id(bn_json *out, const char *name, const struct bn_job *job,
 
 static void put_content(bn_json *content, const struct bn_answer_part *part, const char *text)
 {
-    bn_json_put_string(content, "type", FORMS[part->kind].text);
-    bn_json_put_string(content, "text", text);
+    BN_PUT(content, BN_STRING("type", FORMS[part->kind].text), BN_STRING("text", text));
     if (part->kind != BN_CHAT_TEXT) return;
     (void)bn_json_put_array(content, "annotations");
     (void)bn_json_put_array(content, "logprobs");
@@ -165,9 +163,8 @@ static void put_item(bn_json *item, const struct bn_choice *c, const struct bn_a
     bn_json_put_string(item, "type", FORMS[part->kind].item);
     bn_json_put_string(item, "status", begins ? "in_progress" : cut ? "incomplete" : "completed");
     if (part->kind == BN_CHAT_CALL) {
-        bn_json_put_string(item, "call_id", part->id);
-        bn_json_put_string(item, "name", bn_buf_text(&part->name));
-        bn_json_put_string(item, "arguments", begins ? "" : bn_buf_text(&part->text));
+        BN_PUT(item, BN_STRING("call_id", part->id), BN_STRING("name", bn_buf_text(&part->name)),
+               BN_STRING("arguments", begins ? "" : bn_buf_text(&part->text)));
         return;
     }
     bn_json *content = bn_json_put_array(item, "content");
@@ -186,16 +183,10 @@ static bn_json *new_response(const struct bn_job *job, const char *status)
     snprintf(id, sizeof id, "%s%s", BN_SERVE_RESPONSE, job->id);
     for (const bn_json *m = bn_json_first(bn_json_get(job->kept, "repeated")); m != NULL; m = bn_json_next(m))
         bn_json_put_copy(d, bn_json_name(m), m);
-    bn_json_put_f32(d, "temperature", c->gen.sampling.temperature);
-    bn_json_put_f32(d, "top_p", c->gen.sampling.top_p);
-    bn_json_put_string(d, "id", id);
-    bn_json_put_string(d, "object", "response");
-    bn_json_put_u64(d, "created_at", job->created_s);
-    bn_json_put_string(d, "model", job->engine->id);
-    bn_json_put_string(d, "status", status);
-    bn_json_put_null(d, "error");
-    bn_json_put_null(d, "incomplete_details");
-    bn_json_put_null(d, "usage");
+    BN_PUT(d, BN_F32("temperature", c->gen.sampling.temperature), BN_F32("top_p", c->gen.sampling.top_p),
+           BN_STRING("id", id), BN_STRING("object", "response"), BN_U64("created_at", job->created_s),
+           BN_STRING("model", job->engine->id), BN_STRING("status", status), BN_STRING("error", NULL),
+           BN_STRING("incomplete_details", NULL), BN_STRING("usage", NULL));
     (void)bn_json_put_array(d, "output");
     return d;
 }
@@ -227,8 +218,7 @@ static bn_json *document(struct bn_job *job)
 static bn_json *new_event(const struct bn_job *job, const char *type)
 {
     bn_json *event = bn_json_new_object();
-    bn_json_put_string(event, "type", type);
-    bn_json_put_u64(event, "sequence_number", job->n_events);
+    BN_PUT(event, BN_STRING("type", type), BN_U64("sequence_number", job->n_events));
     return event;
 }
 
