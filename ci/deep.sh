@@ -79,12 +79,11 @@ part_valgrind() {
 part_fuzz() { FUZZ_JOBS=${FUZZ_JOBS:-$jobs} build CC=clang "SAN=address,undefined,fuzzer-no-link" ${FUZZ_TARGETS:+FUZZ_TARGETS="$FUZZ_TARGETS"} fuzz-run; }
 
 part_cover() {
-    local bad=0
     build CC=gcc COVER=1 CFLAGS='-O1 -g' build-tests
     find build/gcc-cover -name '*.gcda' -delete
-    make --no-print-directory CC=gcc COVER=1 CFLAGS='-O1 -g' run-tests || bad=1
-    ci/coverage.sh build/gcc-cover || bad=1
-    return "$bad"
+    # Whether tests pass is for `make check` to say: a program that counts its lines ends otherwise without memory, or when killed.
+    make --no-print-directory CC=gcc COVER=1 CFLAGS='-O1 -g' run-tests || true
+    ci/coverage.sh build/gcc-cover
 }
 
 # Not the kernels of one instruction set: they are intrinsics, which the checks know nothing of.

@@ -46,9 +46,8 @@ static bn_status add(struct bn_hub_walk *out, struct bn_hub_cached item, bn_erro
     char *at = item.texts = bn_alloc(n, 1);
     if (at == NULL) return bn_nomem(err);
     for (size_t i = 0; i < BN_ARRAY_LEN(texts); i++) {
-        size_t bytes = strlen(*texts[i]) + 1;
-        *texts[i] = memcpy(at, *texts[i], bytes);
-        at += bytes;
+        *texts[i] = memcpy(at, *texts[i], strlen(*texts[i]) + 1);
+        at += strlen(at) + 1;
     }
     out->list[out->n++] = item;
     return BN_OK;
