@@ -14,7 +14,8 @@
 #   cover         the lines that the suite runs, and the floors of ci/coverage.sh
 #   tidy          clang-tidy (.clang-tidy), on all sources or those in TIDY_FILES
 #   reasons       each check and report that is suppressed has a reason
-#   all           all of them but asan-gcc
+#   torture       tests/release/torture.sh: each call fails, writers are killed, a soak of two hours
+#   all           all of them but asan-gcc and torture
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(nproc)}
@@ -77,6 +78,8 @@ part_valgrind() {
 }
 
 part_fuzz() { FUZZ_JOBS=${FUZZ_JOBS:-$jobs} build CC=clang "SAN=address,undefined,fuzzer-no-link" ${FUZZ_TARGETS:+FUZZ_TARGETS="$FUZZ_TARGETS"} fuzz-run; }
+
+part_torture() { build CC=gcc all build-tests && OUT=build/gcc tests/run.sh tests/release/torture.sh; }
 
 part_cover() {
     build CC=gcc COVER=1 CFLAGS='-O1 -g' build-tests
