@@ -282,7 +282,7 @@ static void check_attention(struct bn_cl_trial *t, const struct bn_cl_case *c)
         const size_t j = first + i / c->heads, h = i % c->heads, to = rows[j].position + 1;
         const size_t from = c->window != 0 && to > c->window ? to - c->window : 0;
         float *seen = scores + i * ld + from;
-        const uint16_t *at = cache + (cache == NULL ? 0 : cell(c, &rows[j], h / (c->heads / c->kv_heads)));
+        const uint16_t *at = cache == NULL ? NULL : cache + cell(c, &rows[j], h / (c->heads / c->kv_heads));
         if (makes_scores) {
             const struct bn_keys k = {at, to, d};
             K->attn_scores(made, c->rows, q + j * ld_q + h * stride, d, 1, &k, 0.3f);

@@ -6,6 +6,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset SOURCE_DATE_EPOCH # it stops the clock of programs
+unset CC SAN COVER      # of the outer make; tests that build something build it plainly
 export OUT UNDER=${UNDER:-} CMOCKA_MESSAGE_OUTPUT=TAP
 export LSAN_OPTIONS=suppressions=$PWD/tests/leaks.txt:print_suppressions=0
 

@@ -86,7 +86,8 @@ static bn_status read_names(struct resolving *r, bn_error *err)
     BN_TRY(BN_NEW(r->names, from->n_threads, err));
     for (; r->n_names < from->n_threads; r->n_names++)
         r->names[r->n_names] = (struct name){.of = &from->threads[r->n_names]};
-    for (const struct bn_sample *s = from->samples; s != from->samples + from->n_samples; s++) {
+    for (size_t i = 0; i < from->n_samples; i++) {
+        const struct bn_sample *s = &from->samples[i];
         struct name *name = find_name(r, s->pid, s->tid, s->time_ns);
         if (name != NULL) name->used = true;
     }

@@ -27,7 +27,7 @@ trap 'rm -rf "$work"' EXIT
 # The flags of the outer make (sanitizers, -march) are not for the other processor.
 for target in "$there $cross" "$here ${CC:-gcc}"; do
     [ -x "${target%% *}" ] && [ "${target##* }" != "$cross" ] && continue
-    env -u MAKEFLAGS -u MFLAGS -u LDFLAGS -u SAN -u COVER CFLAGS=-O2 make --no-print-directory -s "CC=${target##* }" \
+    env -u MAKEFLAGS -u MFLAGS -u LDFLAGS CFLAGS=-O2 make --no-print-directory -s "CC=${target##* }" \
         "BUILD=$(dirname "$out")" "${target%% *}" >"$work/make" 2>&1 || { cat "$work/make"; check 1 "neon: builds" 1; exit 1; }
 done
 check 1 "neon: builds" 0

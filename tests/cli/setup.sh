@@ -24,7 +24,7 @@ section() {
     local name
     for name; do sed -n "/^\[$name\]\$/,/^\[/p" ci/packages.txt | grep -vE '^(#|\[|$)'; done | sort -u
 }
-plain() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u CC -u SAN -u COVER make --no-print-directory "$@"; }
+plain() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make --no-print-directory "$@"; }
 
 check 'build: its section' equal "$(asked "$install" build)" "$(section build)"
 check 'which has a compiler' grep -qx gcc <(section build)

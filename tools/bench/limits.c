@@ -267,7 +267,7 @@ bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err)
     static const char *const HEADS[] = {"limit", "threads", "rate", "measured with"};
     struct bn_table t;
     bn_table_begin(&t, HEADS, "lrrl");
-    qsort(limits->list, limits->n, sizeof *limits->list, by_threads);
+    if (limits->n > 0) qsort(limits->list, limits->n, sizeof *limits->list, by_threads);
     for (size_t i = 0; i < limits->n; i++) {
         const struct bn_bench_limit *l = &limits->list[i];
         char size[BN_UNITS_ROOM];

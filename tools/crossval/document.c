@@ -250,7 +250,7 @@ bn_json *bn_crossval_results(const struct bn_crossval *x)
 {
     bn_json *doc = bn_crossval_document(x);
     bn_json_put_ids(doc, "tokens", x->ids, x->n_prompt);
-    bn_json_put_ids(doc, "decoded", x->ids + x->n_prompt, x->n_ids - x->n_prompt);
+    bn_json_put_ids(doc, "decoded", x->ids != NULL ? x->ids + x->n_prompt : NULL, x->n_ids - x->n_prompt);
     bn_json *list = bn_json_put_array(doc, "references");
     for (size_t i = 0; i < x->n_refs; i++)
         bn_crossval_put_reference(list, x, &x->refs[i], false);

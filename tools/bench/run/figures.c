@@ -308,10 +308,11 @@ void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
 static void find_disturbed(const struct bn_bench_measurement *m, struct bn_bench_config *c)
 {
     size_t n = c->n_samples - c->n_warmup;
+    if (n == 0) return;
     struct bn_bench_sample *samples = c->samples + c->n_warmup;
     for (size_t i = 0; i < n; i++)
         m->scratch[i] = (double)samples[i].noise.involuntary_switches;
-    double median = n > 0 ? bn_median(m->scratch, n) : 0;
+    double median = bn_median(m->scratch, n);
     for (size_t i = 0; i < n; i++) {
         const struct bn_noise *noise = &samples[i].noise;
         double stalled_us = (double)(noise->cpu_us + noise->memory_us + noise->io_us);
