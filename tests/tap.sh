@@ -10,6 +10,7 @@
 #   says N TITLE PATTERN COMMAND...    passes when it exits with N and its output matches PATTERN, an extended regular expression
 #   lacks TITLE PATTERN COMMAND...     passes when its output does not match
 #   equal A B                          for check
+#   sanitized NAME...                  whether the programs have one of these sanitizers
 #   wait_for COMMAND...                repeats a command until it succeeds, for some minutes; its output is lost
 tmp=$(mktemp -d)
 tap_n=0 tap_failed=0
@@ -65,6 +66,11 @@ lacks() {
     shift 2
     "$@" >"$tmp/tap" 2>&1 </dev/null
     if grep -qaE -- "$pattern" "$tmp/tap"; then not_ok "$title" "$(cat "$tmp/tap")"; else ok "$title"; fi
+}
+sanitized() {
+    local name
+    for name; do [[ ${OUT:-build/gcc} != *-"$name"* ]] || return 0; done
+    return 1
 }
 equal() { [ "$1" = "$2" ] || { echo "got      $1"; echo "expected $2"; return 1; }; }
 # The libraries that a program or a library loads, by the loader of this shell: ldd may be that of another architecture.

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-if nm -D "$out/bn-run" 2>/dev/null | grep -q ' [UT] __asan_init'; then
+if sanitized address; then
     skip "kills" "a sanitizer replaces malloc"
     exit
 fi

@@ -10,7 +10,7 @@ root=$PWD
 library=$out/tests/faults/faults.so
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-if nm -D "$out/bn-run" 2>/dev/null | grep -q ' [UT] __asan_init'; then
+if sanitized address; then
     skip "allocation failures" "a sanitizer replaces malloc"
     exit
 fi

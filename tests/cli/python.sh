@@ -5,11 +5,10 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-case ${OUT:-build/gcc} in *-address* | *-thread* | *-undefined* | *-cover)
+if sanitized address thread undefined cover; then
     skip "the Python package" "Python loads no library with sanitizers"
     exit
-    ;;
-esac
+fi
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 python=/usr/bin/python3 # Debian's, which has the packages of Debian
 [ -x "$python" ] || python=python3

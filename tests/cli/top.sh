@@ -23,7 +23,7 @@ stop_all() {
 finish() { stop_all; tap_end; }
 trap finish EXIT
 # begin ARGUMENTS...: a bn-run that generates for an hour, or until it is stopped; sets $pid
-for ((i = 0; i < 100000; i++)); do echo '{"prompt": "To be"}'; done >"$tmp/requests"
+yes '{"prompt": "To be"}' | head -n 100000 >"$tmp/requests"
 begin() {
     "$bin/bn-run" -q --batch-file "$tmp/requests" -n 1000 --ctx 1024 --ignore-end "$@" >/dev/null 2>"$tmp/log" &
     pid=$!
