@@ -37,10 +37,10 @@ site: $(PROGRAMS) ## the documents as a site, with pictures: RELEASE/site, bn-VE
 readme-picture: site ## docs/verified.png, the picture in README.md
 	cp $(RELEASE)/pictures/verified-light.png docs/verified.png
 
-# As root, with Debian's packages at hand. Not part of `make check`.
+# As root, with Debian's packages at hand. Not part of `make check`. One at a time: they build in the same folders.
 check-release: ## make every package twice, install each into a bare system and use it there
 	@ci/install-packages.sh build test release
-	@OUT=$(OUT) tests/run.sh $(call src,tests/release/*.sh)
+	@OUT=$(OUT) JOBS=1 tests/run.sh $(call src,tests/release/*.sh)
 
 # The Python package. Its library and its program need the C library alone: the others are linked into them, and hidden.
 WHEEL := $(OUT)/wheel

@@ -8,8 +8,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-# shellcheck source=tests/release/root.sh
-. tests/release/root.sh
+# shellcheck source=tests/release/shared/root.sh
+. tests/release/shared/root.sh
 for tool in dpkg-buildpackage lintian mmdebstrap autopkgtest systemd-analyze; do
     command -v "$tool" >/dev/null || { skip "Debian packages" "$tool is not installed"; exit; }
 done

@@ -7,13 +7,10 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-pids=()
-finish() { [ ${#pids[@]} -eq 0 ] || kill -- "${pids[@]}" 2>/dev/null; tap_end; }
-trap finish EXIT
-while read -r name; do unset "$name"; done < <(compgen -e | grep -E '^(BN_ISA|HF_|MAKE|MFLAGS)')
-if [ "$(id -u)" -ne 0 ] || [ "$(uname -m)" != x86_64 ]; then skip 'container images' 'needs root on x86-64' && exit; fi
+# shellcheck source=tests/release/shared/archives.sh
+. tests/release/shared/archives.sh
+needs_root 'container images'
 command -v buildah >/dev/null || { skip 'container images' 'no buildah' && exit; }
-version=$(sed -nE 's|.define BN_VERSION_[A-Z]+ ([0-9]+)|\1|p' engine/bn.h | paste -sd .)
 archives=${BN_STATIC:-build/release}
 [ -n "${BN_STATIC:-}" ] || check 'make static' make -s static
 for place in one another; do

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # The service of bn-serve, as systemd starts it: a bare Debian system boots in an emulator, answers a request with a receipt that
 # replays, keeps the key that it was given, and refuses what its unit forbids. Needs root, qemu-system-x86_64, and the packages
-# that `make deb` wrote into build/release (or BN_DEBS=DIR).
+# of BN_DEBS=DIR, or of build/release, where `make deb` puts them.
 # shellcheck disable=SC2016,SC2317 # the inner shell expands what is quoted; functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-# shellcheck source=tests/release/root.sh
-. tests/release/root.sh
+# shellcheck source=tests/release/shared/root.sh
+. tests/release/shared/root.sh
 debs=${BN_DEBS:-build/release}
 [ "$(dpkg --print-architecture)" = amd64 ] || { skip "the service" "its emulator is of amd64"; exit; }
 [ "$(id -u)" -eq 0 ] || { skip "the service" "only root can enter a bare system"; exit; }
 for tool in qemu-system-x86_64 mmdebstrap cpio; do
     command -v "$tool" >/dev/null || { skip "the service" "$tool is not installed"; exit; }
 done
-ls "$debs"/bn-serve_*.deb >/dev/null 2>&1 || { skip "the service" "make deb has not been run"; exit; }
+ls "$debs"/bn-serve_*.deb >/dev/null 2>&1 || check "packages are made" env -u MAKEFLAGS -u MFLAGS -u OUT make -s RELEASE="$debs" deb
 base=${BN_DEB_BASE:-$tmp/base.tar}
 [ -s "$base" ] || make_base "$base" || { not_ok "a bare system is made" "$(tail -n 5 "$tmp/mmdebstrap")"; exit; }
 

@@ -7,13 +7,10 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-pids=()
-finish() { [ ${#pids[@]} -eq 0 ] || kill -- "${pids[@]}" 2>/dev/null; tap_end; }
-trap finish EXIT
+# shellcheck source=tests/release/shared/archives.sh
+. tests/release/shared/archives.sh
 certificates=
-while read -r name; do unset "$name"; done < <(compgen -e | grep -E '^(BN_ISA|HF_|CURL_CA|SSL_CERT|MAKE|MFLAGS)|_proxy$|_PROXY$')
-if [ "$(id -u)" -ne 0 ] || [ "$(uname -m)" != x86_64 ]; then skip 'static programs' 'needs root, for chroot, on x86-64' && exit; fi
-version=$(sed -nE 's|.define BN_VERSION_[A-Z]+ ([0-9]+)|\1|p' engine/bn.h | paste -sd .)
+needs_root 'static programs'
 
 # ---- the archives ----
 if [ -n "${BN_STATIC:-}" ]; then
