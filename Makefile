@@ -13,7 +13,7 @@ endif
 CFLAGS ?= -O2 -g
 BUILD ?= build
 PKG_CONFIG ?= pkg-config
-VERSION := $(shell sed -nE "s|.define BN_VERSION_[A-Z]+ ([0-9]+)|\1|p" engine/bn.h | paste -sd .)
+VERSION := $(shell packaging/version.sh)
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
@@ -110,7 +110,7 @@ ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 
 # Only kernels get instruction-set flags, by the file's name. They write their local rows before they read them, and
 # the rows have a known size: no zeroing and no probing is needed.
-KERNEL_ALL := -O3 $(if $(findstring -ftrivial-auto-var-init,$(HARDEN)),-ftrivial-auto-var-init=uninitialized) \
+KERNEL_ALL := $(if $(SAN),-O1,-O3) $(if $(findstring -ftrivial-auto-var-init,$(HARDEN)),-ftrivial-auto-var-init=uninitialized) \
     $(if $(findstring -fstack-clash,$(HARDEN)),-fno-stack-clash-protection)
 AVX512 := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mprefer-vector-width=512
 $(OUT)/kernels/%.o: KERNEL_FLAGS := $(KERNEL_ALL)
@@ -119,9 +119,10 @@ $(OUT)/kernels/x86/avxvnni_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mavxvnni
 $(OUT)/kernels/x86/avx512_%.o: KERNEL_FLAGS := $(KERNEL_ALL) $(AVX512)
 $(OUT)/kernels/x86/avx512vbmi_%.o: KERNEL_FLAGS := $(KERNEL_ALL) $(AVX512) -mavx512vbmi
 $(OUT)/kernels/arm/neon_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -march=armv8.2-a+dotprod
-# What each case of a kernel computes is compared, so lines of kernels are not counted.
-ifneq ($(COVER),)
-$(OUT)/kernels/%.o: BN_CFLAGS := $(filter-out --coverage,$(BN_CFLAGS)) $(ENGINE_CFLAGS)
+# What each case of a kernel computes is compared: its lines are not counted, nor its branches for the fuzzer. Sanitizers make
+# unrolled intrinsics long, and clang slow: hence -O1 above.
+ifneq ($(COVER)$(SAN),)
+$(OUT)/kernels/%.o: BN_CFLAGS := $(subst $(comma)fuzzer-no-link,,$(filter-out --coverage,$(BN_CFLAGS))) $(ENGINE_CFLAGS)
 endif
 # Training: loops over elements, and the one file that includes the BLAS.
 $(OUT)/train/%.o: KERNEL_FLAGS := $(KERNEL_ALL)

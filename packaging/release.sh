@@ -22,7 +22,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 top=$PWD
 steps=(tree version changelog docs lint check trial start parts sbom sums provenance by-hand)
-version=$(sed -nE 's/.define BN_VERSION_[A-Z]+ ([0-9]+)/\1/p' engine/bn.h | paste -sd .)
+version=$(packaging/version.sh)
 commit=$(git rev-parse HEAD)
 release=$(mkdir -p "${RELEASE:-build/release}" && realpath "${RELEASE:-build/release}")
 used=$(dirname "$release")/used

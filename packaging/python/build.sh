@@ -7,8 +7,7 @@ cd "$(dirname "$0")/../.."
 programs=$1 folder=$2
 version=$(sed -nE 's/^VERSION = "(.*)".*/\1/p' packaging/python/bn/_library.py)
 fail() { echo "wheel: $*" >&2; exit 1; }
-for header in MAJOR MINOR PATCH; do sed -nE "s/^#define BN_VERSION_$header ([0-9]+)/\1/p" engine/bn.h; done | paste -sd . |
-    grep -qxF "$version" || fail "bn/_library.py has another version than engine/bn.h"
+[ "$(packaging/version.sh)" = "$version" ] || fail "bn/_library.py has another version than engine/bn.h"
 
 files=("$programs/libbn.so" "$programs/bn-verify-receipt")
 needed=$(readelf -dW "${files[@]}" | sed -nE 's/.*NEEDED.*\[(.*)\]/\1/p' | grep -vE '^(libc\.so\.6|libm\.so\.6|ld-linux.*)$' || true)

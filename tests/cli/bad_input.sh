@@ -9,7 +9,7 @@ out=${OUT:-build/gcc}
 
 # Address space: the sanitizers need terabytes of it.
 limit=2000000
-case $out in *address* | *thread*) limit=unlimited ;; esac
+! sanitized address thread || limit=unlimited
 # open_model FILE: its exit status in $status, standard error in $tmp/err
 open_model() {
     (ulimit -v $limit; exec timeout 600 "$out/bn-run" logits -m "$1" --tokens 1 --digest -t 1) >"$tmp/out" 2>"$tmp/err"

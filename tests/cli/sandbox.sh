@@ -68,7 +68,6 @@ permitted() {
 files="passwd home change create environ"
 calls="exec ptrace unshare clone keyring type i386 x32"
 sockets="socket pair connect bind"
-case $(basename "$out") in *address*) calls=${calls/ptrace /} ;; esac # LeakSanitizer needs it
 # An attempt that this machine refuses to everybody, or whose interface it does not have, proves nothing: it is left out.
 usable() {
     local what list=

@@ -247,9 +247,11 @@ except urllib.error.HTTPError as e:
 END
 )" '400 the values of the JSON text'
 # Each has values of 10 MB that are ignored; 32 answers of 8 times 900 tokens wait or run when all have come.
-check 'what a request did not need is not kept' timeout 200 python3 - "$port" "$server" <<'END'
+limit=150
+! sanitized address || limit=600 # freed memory stays in a quarantine of 256 MB
+check 'what a request did not need is not kept' timeout 200 python3 - "$port" "$server" $limit <<'END'
 import json, socket, sys, time, urllib.request
-port, server = sys.argv[1:]
+port, server, limit = sys.argv[1:]
 def resident_mb():
     return next(int(line.split()[1]) for line in open(f"/proc/{server}/status") if line.startswith("VmRSS")) / 1000
 def status():
@@ -266,7 +268,7 @@ while status()["counters"]["jobs"] < 32:
     time.sleep(0.1)
 more = resident_mb() - before
 print(f"{more:.0f} MB more")
-sys.exit(more > 150)
+sys.exit(more > int(limit))
 END
 
 # ---- connections of one address ----

@@ -14,7 +14,7 @@ for tool in dpkg-buildpackage lintian mmdebstrap autopkgtest systemd-analyze; do
     command -v "$tool" >/dev/null || { skip "Debian packages" "$tool is not installed"; exit; }
 done
 [ "$(id -u)" -eq 0 ] || { skip "Debian packages" "only root can enter a bare system"; exit; }
-version=$(sed -nE 's/.define BN_VERSION_[A-Z]+ ([0-9]+)/\1/p' engine/bn.h | paste -sd .)
+version=$(packaging/version.sh)
 base=${BN_DEB_BASE:-$tmp/base.tar}
 [ -s "$base" ] || make_base "$base" || { not_ok "a bare system is made" "$(tail -n 5 "$tmp/mmdebstrap")"; exit; }
 

@@ -2,7 +2,7 @@
 # Sourced after tap.sh by tests of the static programs and of the images of them: $version, and $pids, programs that are ended with
 # the test. Variables of the user that programs obey are unset.
 #   needs_root TITLE     skips the test where it cannot run: as another user, on another processor
-version=$(sed -nE 's|.define BN_VERSION_[A-Z]+ ([0-9]+)|\1|p' engine/bn.h | paste -sd .)
+version=$(packaging/version.sh)
 pids=()
 finish() { [ ${#pids[@]} -eq 0 ] || kill -- "${pids[@]}" 2>/dev/null; tap_end; }
 trap finish EXIT
