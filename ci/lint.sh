@@ -18,6 +18,9 @@ cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
 shellcheck -s bash tools/cli/completions/bn.bash || complain "shellcheck of completions"
+for script in $(c_files '*.sh'); do
+    [ -x "$script" ] || [ "$(head -c 2 "$script")" != '#!' ] || complain "$script is not executable"
+done
 
 # Include rules: kernels <- engine <- lab, hub, mpi, train <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, tokenizer <- grammar <- generate, infer <- generate, base <- stamp <- infer.
 may() { # folder, allowed first path parts of its quoted includes

@@ -59,8 +59,10 @@ static uint64_t finish_of(const struct bn_slot *slot)
 static void place(struct bn_schedule *s, const struct bn_graph *graph)
 {
     struct bn_slot *slot = s->slot;
-    for (const struct bn_edge *e = graph->edge; e < graph->edge + graph->n_edges; e++)
-        if (finish_of(&slot[e->from]) > slot[e->to].start) slot[e->to].start = finish_of(&slot[e->from]);
+    for (uint32_t i = 0; i < graph->n_edges; i++) {
+        uint64_t *start = &slot[graph->edge[i].to].start, end = finish_of(&slot[graph->edge[i].from]);
+        if (end > *start) *start = end;
+    }
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         if (slot[i].leaf && finish_of(&slot[i]) > s->path_ns) s->path_ns = finish_of(&slot[i]);
     /* Meanwhile it is the latest end. */
@@ -96,7 +98,7 @@ static void trace_path(struct bn_schedule *s, const struct bn_graph *graph)
         at = before;
     }
     s->n_path = graph->n_nodes - n;
-    memmove(s->path, s->path + n, s->n_path * sizeof *s->path);
+    if (s->n_path > 0) memmove(s->path, s->path + n, s->n_path * sizeof *s->path);
 }
 
 /* ---- brick by brick ---- */

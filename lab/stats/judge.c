@@ -290,8 +290,8 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
 {
     struct bn_rank_test test;
     double sigma, bias;
-    size_t least = least_pairs(rules->confidence);
     BN_TRY(begin(out, n, rules, err));
+    size_t least = least_pairs(rules->confidence);
     BN_TRY(check_finite(d, n, "pair", err));
     BN_TRY(check_finite(null, n_null, "pair of copies", err));
     BN_TRY(bn_signed_rank(&test, d, n, rules->confidence, err));

@@ -15,6 +15,10 @@ lacks 'each part has a line in the list' 'missing' sh -c '
     sed -nE "s/^part_([a-z_]+)\(\).*/\1/p" ci/deep.sh | tr _ - | while read -r part; do
         ci/deep.sh 2>&1 | grep -q "^  $part  *[a-z]" || echo "missing: $part"; done'
 
+# ---- scripts ----
+printf '. tests/tap.sh\nchek one true\nok two\n' >"$tmp/script.sh"
+says 1 'a check of a script with a misspelled name is a failure' '^1 passed, 1 failed$' tests/run.sh "$tmp/script.sh"
+
 # ---- coverage ----
 report() { printf '%s\n' "$1 100 engine/infer/x.c" "$2 100 engine/base/json.c" "$3 100 lab/verify/x.c" '400 400 lab/stats/x.c' "${4:-100} 100 tools/bn.c" '9 9 hub/x.c' '9 9 mpi/x.c' '9 9 opencl/x.c' >"$tmp/report"; }
 judge() { ci/coverage.sh --judge "$tmp/report"; }

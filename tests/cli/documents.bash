@@ -57,7 +57,7 @@ bn-flamegraph() {
     *) command bn-flamegraph "$@" ;;
     esac
 }
-mpirun() { BN_THREADS=1 command mpirun "$@"; }
+mpirun() { BN_THREADS=1 ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 command mpirun "$@"; } # MPI has leaks
 bn-train() { command bn-train "${@/#200/20}"; }
 bn() {
     case $1 in

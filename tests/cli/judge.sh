@@ -133,5 +133,5 @@ END
 sed 's/bitnet-b1.58/xitnet-b1.58/g' "$tmp/bad.gguf" >"$tmp/unknown.gguf"
 says 1 'a file of an unknown architecture' '^2 of 68 tensors look damaged' "$out/bn-run" inspect --judge -m "$tmp/unknown.gguf"
 head -c 1000000 $six >"$tmp/cut.gguf"
-exits 4 'a file that is cut off is refused as before' "$out/bn-run" inspect --judge -m "$tmp/cut.gguf"
+status 4 'a file that is cut off is refused as before' "$out/bn-run" inspect --judge -m "$tmp/cut.gguf"
 says 0 'the built-in model' '^0 of 68 tensors look damaged' "$out/bn-run" inspect --judge
