@@ -47,13 +47,13 @@ static struct header *header_of(const void *p)
     return (struct header *)((uintptr_t)p - sizeof(struct header));
 }
 
-/* calloc, so that large blocks are fresh pages which cost nothing until they are touched. */
+/* calloc: large blocks are fresh pages, free until touched. An empty one has a byte, where leak checkers find its pointer. */
 static void *allocate(size_t n, size_t each, size_t alignment)
 {
     uint64_t bytes, whole;
     if (!bn_mul_ok(n, each, &bytes) || !bn_add_ok(bytes, alignment, &whole)) return NULL;
     if (whole > SIZE_MAX / 2 || !allowed()) return NULL;
-    unsigned char *start = calloc(1, (size_t)whole + (bytes == 0)); /* a pointer to an empty block is inside of it too */
+    unsigned char *start = calloc(1, (size_t)whole + (bytes == 0));
     if (start == NULL) return NULL;
     uint64_t skipped = alignment - (uintptr_t)start % alignment;
     unsigned char *block = start + skipped;

@@ -59,10 +59,8 @@ static uint64_t finish_of(const struct bn_slot *slot)
 static void place(struct bn_schedule *s, const struct bn_graph *graph)
 {
     struct bn_slot *slot = s->slot;
-    for (uint32_t i = 0; i < graph->n_edges; i++) {
-        uint64_t *start = &slot[graph->edge[i].to].start, end = finish_of(&slot[graph->edge[i].from]);
-        if (end > *start) *start = end;
-    }
+    for (const struct bn_edge *e = graph->edge; e != NULL && e < graph->edge + graph->n_edges; e++)
+        if (finish_of(&slot[e->from]) > slot[e->to].start) slot[e->to].start = finish_of(&slot[e->from]);
     for (uint32_t i = 0; i < graph->n_nodes; i++)
         if (slot[i].leaf && finish_of(&slot[i]) > s->path_ns) s->path_ns = finish_of(&slot[i]);
     /* Meanwhile it is the latest end. */

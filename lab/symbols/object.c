@@ -191,11 +191,28 @@ static Dwarf_Die *find_unit(const struct bn_object *o, uint64_t address, Dwarf_A
     return unit;
 }
 
+/* The file of a function. Since DWARF 5 file 0 is the unit's own, which clang uses and libdw 0.188 takes for none. */
+static const char *file_of(Dwarf_Die *die)
+{
+    Dwarf_Attribute at;
+    Dwarf_Die unit;
+    Dwarf_Half version;
+    Dwarf_Files *files;
+    Dwarf_Word index;
+    size_t n;
+    const char *file = dwarf_decl_file(die);
+    bool first = file == NULL &&
+                 dwarf_formudata(dwarf_attr_integrate(die, DW_AT_decl_file, &at), &index) == 0 &&
+                 index == 0 && dwarf_cu_die(at.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) != NULL &&
+                 version >= 5 && dwarf_getsrcfiles(&unit, &files, &n) == 0 && n > 0;
+    return first ? dwarf_filesrc(files, 0, NULL, NULL) : file;
+}
+
 static void take_scope(Dwarf_Die *die, struct bn_scope *scope)
 {
     int line = 0;
     scope->name = dwarf_diename(die);
-    scope->file = dwarf_decl_file(die);
+    scope->file = file_of(die);
     if (dwarf_decl_line(die, &line) == 0 && line > 0) scope->line = (uint32_t)line;
 }
 

@@ -106,10 +106,8 @@ static void read_block(struct reading *r, const struct bn_type_info *info, const
     r->n_zero += codes[1];
     if (r->seen == NULL || (magnitude == 0 && codes[1] == n)) return;
     bool valid = magnitude != 0 && half < HALF_INFINITE;
-    if (valid)
-        r->seen[magnitude]++;
-    else
-        out->n_invalid++;
+    if (valid) r->seen[magnitude]++;
+    out->n_invalid += !valid;
 }
 
 /* The median of the groups' scales, and the largest in terms of it. */
