@@ -356,10 +356,10 @@ bn_status bn_fields_fill(struct bn_args *args, bn_error *err)
 
 void bn_fields_release(struct bn_args *args)
 {
-    for (size_t i = 0; args->fields != NULL && i < args->n_options; i++) {
+    for (size_t i = 0; i < args->n_options; i++) {
         const struct bn_option *o = args->options[i];
+        if (o->to < BN_FIELD_TEXTS || (args->fields == NULL && !o->shared)) continue;
         void *field = field_of(args, o), *list; /* the first member of all four */
-        if (o->to < BN_FIELD_TEXTS) continue;
         memcpy(&list, field, sizeof list);
         bn_free(list);
         memset(field, 0, sizeof list);
