@@ -69,7 +69,7 @@ $(SYMBOL_FILES): $(OUT)/flags
 	$(SAY) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
-$(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
+$(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls $(if $(SAN),-fno-sanitize=all)
 $(addprefix $(OUT)/tests/unit/stacks/,test_symbols test_unwind): $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
 
 # A web server that misbehaves, for the tests of bn-download.

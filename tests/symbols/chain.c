@@ -14,8 +14,8 @@
 #define KEPT __attribute__((noinline, noclone))
 #endif
 
-/* Sanitizers do not like what it does, nor a call of memcpy that does it. */
-__attribute__((no_sanitize_address)) static void take_registers(struct capture *c, const ucontext_t *u)
+/* It is compiled without sanitizers; they do not like a call of memcpy that does this either. */
+static void take_registers(struct capture *c, const ucontext_t *u)
 {
 #if defined __x86_64__
     static const int ORDER[17] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
