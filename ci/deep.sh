@@ -58,9 +58,9 @@ part_tsan() {
     watched CC=clang SAN=thread TESTS="$unit $cli"
 }
 
-# The stack is not zeroed in this build, so that memcheck sees what was never written; and nothing is fortified, because memcheck
-# takes __memmove_chk for __memcpy_chk, which have one address. It replaces malloc, so no test can. Tests
-# of processes and samplers are not run: it knows no pidfd_open, and is what they would sample.
+# The stack is not zeroed in this build, so that memcheck sees what was never written; and nothing is fortified, because
+# memcheck takes __memmove_chk for __memcpy_chk, which have one address. It replaces malloc, so no test can. Tests of
+# processes and samplers are not run: it knows no pidfd_open, and is what they would sample.
 part_valgrind() {
     local out=build/valgrind/gcc bad=0 tests under="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --fair-sched=try --suppressions=tests/valgrind.supp"
     if [ -n "${VALGRIND_ALL:-}" ]; then

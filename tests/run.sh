@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs every test program and script given, JOBS at a time (default: two more than there are processors, since some wait),
-# and counts their TAP lines ("ok ...", "not ok ...", "ok ... # SKIP"). A program that prints no such line, or that fails
-# without one, counts as one failure; so does each unknown command of a script. UNDER is a command that runs the programs. The last line printed is "N passed, N
-# failed[, N skipped]"; the exit status is 0 only when nothing failed and something passed.
+# Runs every test program and script given, JOBS at a time (default: two more than there are processors, since some wait), and
+# counts their TAP lines ("ok ...", "not ok ...", "ok ... # SKIP"). A program that prints no such line, or that fails without
+# one, counts as one failure; so does each unknown command of a script. UNDER is a command that runs the programs. The last
+# line printed is "N passed, N failed[, N skipped]"; the exit status is 0 only when nothing failed and something passed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset SOURCE_DATE_EPOCH # it stops the clock of programs
