@@ -13,7 +13,7 @@ unset RELEASE SOURCE_DATE_EPOCH BN_RELEASE_KEY BN_RELEASE_KEY_PEM MAKEFLAGS
 
 # ---- the sample: the scripts of this repository, and parts that are quickly made ----
 mkdir -p "$tmp/sample"/{engine,ci,docs/man,packaging} && cd "$tmp/sample" || exit 1
-cp "$top"/packaging/{release.sh,twice.sh,sbom.py,provenance.py,licences.txt} packaging/
+cp "$top"/packaging/{release.sh,twice.sh,version.sh,sbom.py,provenance.py,licences.txt} packaging/
 cp "$top"/engine/bn.h engine/ && cp "$top"/docs/man/bn.7 docs/man/ && cp "$top"/ci/{packages.txt,build-info.sh} ci/
 printf '#!/bin/sh\n' >ci/budget.sh && chmod +x ci/budget.sh
 cat >packaging/build.mk <<'END2'

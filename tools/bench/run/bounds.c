@@ -193,8 +193,9 @@ static bn_status put_document(struct job *job, bn_error *err)
         const struct row *row = &job->rows[i];
         put_limits(row);
         if (row->bound.what == NULL) continue;
-        BN_TRY(bn_harness_put_value(&m->h, bn_json_text_of(row->config->test, "name"), "limit_ns_per_token",
-                                    row->bound.ns, err));
+        const char *name = bn_json_text_of(row->config->test, "name");
+        if (name[0] == '\0') return bn_nomem(err); /* it was lost */
+        BN_TRY(bn_harness_put_value(&m->h, name, "limit_ns_per_token", row->bound.ns, err));
     }
     return BN_OK;
 }
