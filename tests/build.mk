@@ -98,7 +98,7 @@ $(PROBE): tests/sandbox/probe.c $(OUT)/flags
 	$(SAY) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
-run-tests: $(PROBE)
+build-tests: $(PROBE)
 
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
 SAMPLED := $(addprefix $(OUT)/tests/sampled/,split calls nofp crash fixed)

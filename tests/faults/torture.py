@@ -311,7 +311,8 @@ def prepare():
     with open(f'{given}/lines', 'w') as out:
         out.write('"ROMEO:"\n{"prompt": "JULIET", "n_predict": 3}\n"a"\n')
     jobs.append(Job('bn-run --batch-file', [run, '-m', 'm.gguf', '--batch-file', 'lines', '-n', '4', '--receipts', 'rs'],
-                    {r'rs/\d\.json': replays}, {'m.gguf': model, 'lines': f'{given}/lines'}, also=CHANGED, stdout=False))
+                    {r'rs/\d\.json': replays}, {'m.gguf': model, 'lines': f'{given}/lines'},
+                    also={**CHANGED, 'shrink-read': {4}}, stdout=False))
     jobs.append(Job('bn-run --trace', [*generate, '--trace', 't'], {}, {'m.gguf': model}, also=CHANGED, leaves='t/.*', kills=False))
     jobs.append(Job('bn-run --profile', [*generate, '--profile', 'p.json'], {r'p\.json': is_json}, {'m.gguf': model}, also=CHANGED,
                     kills=False))
@@ -399,7 +400,8 @@ def trainings(train, text):
                r'run/model\.gguf': same_as(f'{given}/whole/model.gguf'), r'run/training\.json': is_json}
     # OpenBLAS takes other memory when a map fails, and keeps it.
     return [Job('bn-train', [train, 'train', *shape, '-o', 'run'], outputs, stdout=False, kills=False, keeps=('map',)),
-            Job('bn-train resume', [train, 'resume', '-o', 'run'], outputs, {'run': f'{given}/run'}, stdout=False, keeps=('map',))]
+            Job('bn-train resume', [train, 'resume', '-o', 'run'], outputs, {'run': f'{given}/run'}, stdout=False, keeps=('map',),
+                also={'trim': {5}})]  # the checkpoint has a digest
 
 
 def ledgers(bench):

@@ -112,8 +112,8 @@ static void put_rate(struct bn_harness *h, bn_json *test, const struct bn_train_
 }
 
 /* What the process said of its run, and the samples that explain the times. */
-static bn_status put_run(struct bn_harness *h, const struct bn_train_result *r, bn_json *test, double *x,
-                         bn_error *err)
+static bn_status put_run(struct bn_harness *h, const struct bn_train_result *r, const char *name,
+                         bn_json *test, double *x, bn_error *err)
 {
     static const char *const COPIED[] = {"library", "settings", "parameters", "flop_per_token"};
     static const char *const SERIES[] = {"wait_ns_per_step", "loss", "peak_flop_per_second",
@@ -128,8 +128,7 @@ static bn_status put_run(struct bn_harness *h, const struct bn_train_result *r, 
                                       s->exchange_bytes / r->batch, s->exchange_ns / r->batch};
             x[i] = NUMBERS[k];
         }
-        BN_TRY(
-            bn_metric_add(&h->series, bn_json_text_of(test, "name"), SERIES[k], x, r->n, r->n_warmup, err));
+        BN_TRY(bn_metric_add(&h->series, name, SERIES[k], x, r->n, r->n_warmup, err));
     }
     return BN_OK;
 }
@@ -154,7 +153,7 @@ static bn_status put_phase(struct bn_harness *h, struct bn_train_result *r, enum
     bn_harness_put_row(h, &row);
     if (row.valid && SHARES[phase] > 0) put_rate(h, o, r, SHARES[phase] * r->flop * r->batch, &row, ns, x);
     if (phase == STEP) r->ns = row.valid ? row.ns.median : (double)NAN;
-    return phase == STEP && row.valid ? put_run(h, r, o, x, err) : BN_OK;
+    return phase == STEP && row.valid ? put_run(h, r, test, o, x, err) : BN_OK;
 }
 
 /* The number of gradient buffers depends on which thread is first. */

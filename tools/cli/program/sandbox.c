@@ -66,7 +66,14 @@ struct bn_sandbox_rules {
     int fd; /* of the ruleset; -1: there is no Landlock */
     uint64_t handled;
     bool starts; /* a program */
+    int failed;  /* errno of a path that could not be looked at; 0: none */
 };
+
+/* What is not there needs no permission; without descriptors or memory nothing is known about it. */
+static void note_failure(struct bn_sandbox_rules *rules)
+{
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) rules->failed = errno;
+}
 
 static int open_ruleset(struct bn_sandbox_rules *rules, const struct bn_sandbox *needs)
 {
@@ -79,6 +86,7 @@ static int open_ruleset(struct bn_sandbox_rules *rules, const struct bn_sandbox 
                           .scoped = SCOPES};
     size_t n = abi >= 6 ? sizeof all : abi >= 4 ? offsetof(struct ruleset, scoped) : sizeof all.fs;
     rules->fd = (int)syscall(SYS_landlock_create_ruleset, &all, n, 0);
+    if (rules->fd < 0) note_failure(rules);
     return abi;
 }
 
@@ -86,11 +94,16 @@ static int open_ruleset(struct bn_sandbox_rules *rules, const struct bn_sandbox 
 static void permit_at(struct bn_sandbox_rules *rules, int folder, const char *path, uint64_t rights)
 {
     struct stat st;
-    int fd = rules->fd < 0 ? -1 : openat(folder, path, O_PATH | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0) return;
+    if (rules->fd < 0) return;
+    int fd = openat(folder, path, O_PATH | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        note_failure(rules);
+        return;
+    }
     struct landlock_path_beneath_attr rule = {.parent_fd = fd, .allowed_access = rights & rules->handled};
     if (!S_ISDIR(st.st_mode)) rule.allowed_access &= ON_FILE;
-    (void)syscall(SYS_landlock_add_rule, rules->fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+    if (syscall(SYS_landlock_add_rule, rules->fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0)
+        note_failure(rules);
     /* A rule is for an inode, and /proc forgets those that nobody has open. */
     if (strncmp(path, "/proc/", 6) != 0) close(fd);
 }
@@ -106,6 +119,7 @@ static void permit_read(struct bn_sandbox_rules *rules, const char *path)
     struct dirent *entry;
     permit(rules, path, READ);
     DIR *dir = opendir(path);
+    if (dir == NULL) note_failure(rules);
     while (dir != NULL && (entry = readdir(dir)) != NULL)
         if (entry->d_type == DT_LNK) permit_at(rules, dirfd(dir), entry->d_name, READ);
     if (dir != NULL) closedir(dir);
@@ -354,8 +368,12 @@ bn_status bn_sandbox_enter(const struct bn_args *args, bn_error *err)
     permit_arguments(&rules, args);
     if (needs->more != NULL) needs->more(&rules, args);
     bool closed = prctl(PR_SET_NO_NEW_PRIVS, 1L, 0L, 0L, 0L) == 0;
-    if (closed && rules.fd >= 0 && syscall(SYS_landlock_restrict_self, rules.fd, 0) == 0) active.abi = abi;
+    if (closed && rules.fd >= 0 && syscall(SYS_landlock_restrict_self, rules.fd, 0) == 0)
+        active.abi = abi;
+    else if (closed && rules.fd >= 0)
+        note_failure(&rules);
     if (rules.fd >= 0) close(rules.fd);
+    if (rules.failed != 0) return bn_fail_errno(err, rules.failed, NULL, "cannot enter the sandbox");
     active.calls = closed && refuse_calls(ALWAYS, rules.starts ? "" : PROGRAMS,
                                           needs->listens    ? ""
                                           : needs->connects ? SERVERS
