@@ -79,9 +79,8 @@ cJSON *bn_hub_object(const struct bn_hub_text *texts, size_t n)
     cJSON *object = cJSON_CreateObject();
     bool ok = object != NULL;
     for (size_t i = 0; i < n && ok; i++)
-        ok = cJSON_AddItemToObject(object, texts[i].name,
-                                   texts[i].value != NULL ? cJSON_CreateString(texts[i].value)
-                                                          : cJSON_CreateNull());
+        ok = (texts[i].value != NULL ? cJSON_AddStringToObject(object, texts[i].name, texts[i].value)
+                                     : cJSON_AddNullToObject(object, texts[i].name)) != NULL;
     if (ok) return object;
     cJSON_Delete(object);
     return NULL;

@@ -331,30 +331,35 @@ void bn_http_close(struct bn_http *http)
 
 /* ---- addresses ---- */
 
-/* "https://example.org:443", in lower case; false when it is not a URL. */
-static bool origin_of(char out[ORIGIN_BYTES], const char *text)
+/* "https://example.org:443", in lower case. */
+static CURLUcode origin_of(char out[ORIGIN_BYTES], const char *text)
 {
     char *scheme = NULL, *host = NULL, *port = NULL;
     CURLU *url = curl_url();
-    bool ok = url != NULL && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
-              curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-              curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-              curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
-              snprintf(out, ORIGIN_BYTES, "%s://%s:%s", scheme, host, port) < (int)ORIGIN_BYTES;
-    for (char *c = out; ok && *c != '\0'; c++)
+    CURLUcode code = url == NULL ? CURLUE_OUT_OF_MEMORY : curl_url_set(url, CURLUPART_URL, text, 0);
+    if (code == CURLUE_OK) code = curl_url_get(url, CURLUPART_SCHEME, &scheme, 0);
+    if (code == CURLUE_OK) code = curl_url_get(url, CURLUPART_HOST, &host, 0);
+    if (code == CURLUE_OK) code = curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT);
+    if (code == CURLUE_OK &&
+        snprintf(out, ORIGIN_BYTES, "%s://%s:%s", scheme, host, port) >= (int)ORIGIN_BYTES)
+        code = CURLUE_MALFORMED_INPUT;
+    for (char *c = out; code == CURLUE_OK && *c != '\0'; c++)
         *c = (char)tolower((unsigned char)*c);
     curl_free(scheme);
     curl_free(host);
     curl_free(port);
     curl_url_cleanup(url);
-    return ok;
+    return code;
 }
 
+/* Whether what `base` sends may lead to `target`. */
 static bn_status check_hop(const char *base, const char *target, bn_error *err)
 {
     char from[ORIGIN_BYTES], to[ORIGIN_BYTES];
-    if (!origin_of(from, base) || !origin_of(to, target))
-        return bn_fail(err, BN_ERR_FORMAT, "the redirect target is not a valid URL");
+    CURLUcode code = origin_of(from, base);
+    if (code == CURLUE_OK) code = origin_of(to, target);
+    if (code == CURLUE_OUT_OF_MEMORY) return bn_nomem(err);
+    if (code != CURLUE_OK) return bn_fail(err, BN_ERR_FORMAT, "the redirect target is not a valid URL");
     bool https = strncmp(to, "https:", 6) == 0;
     if (!https && (strncmp(to, "http://", 7) != 0 || !bn_hub_is_loopback(to + 7)))
         return bn_fail(err, BN_ERR_FORMAT, "refused a redirect to %.80s: only https is safe", to);
@@ -367,10 +372,11 @@ bn_status bn_http_join(char out[BN_HTTP_URL_MAX], const char *base, const char *
 {
     char *text = NULL;
     CURLU *url = curl_url();
-    bool ok = url != NULL && curl_url_set(url, CURLUPART_URL, base, 0) == CURLUE_OK &&
-              curl_url_set(url, CURLUPART_URL, location, 0) == CURLUE_OK &&
-              curl_url_get(url, CURLUPART_URL, &text, 0) == CURLUE_OK;
-    bn_status status = check_hop(base, ok ? text : "", err);
+    CURLUcode code = url == NULL ? CURLUE_OUT_OF_MEMORY : curl_url_set(url, CURLUPART_URL, base, 0);
+    if (code == CURLUE_OK) code = curl_url_set(url, CURLUPART_URL, location, 0);
+    if (code == CURLUE_OK) code = curl_url_get(url, CURLUPART_URL, &text, 0);
+    bn_status status =
+        code == CURLUE_OUT_OF_MEMORY ? bn_nomem(err) : check_hop(base, code == CURLUE_OK ? text : "", err);
     if (status == BN_OK && strlen(text) >= BN_HTTP_URL_MAX)
         status = bn_fail(err, BN_ERR_LIMIT, "the redirect target is longer than %u bytes", BN_HTTP_URL_MAX);
     if (status == BN_OK) memcpy(out, text, strlen(text) + 1);
@@ -382,7 +388,7 @@ bn_status bn_http_join(char out[BN_HTTP_URL_MAX], const char *base, const char *
 bool bn_http_same_origin(const char *a, const char *b)
 {
     char x[ORIGIN_BYTES], y[ORIGIN_BYTES];
-    return origin_of(x, a) && origin_of(y, b) && strcmp(x, y) == 0;
+    return origin_of(x, a) == CURLUE_OK && origin_of(y, b) == CURLUE_OK && strcmp(x, y) == 0;
 }
 
 void bn_http_show(char *out, size_t room, const char *url)

@@ -107,6 +107,7 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
 {
     const bn_json *records = bn_json_get(l->document, "records");
     const char *previous = "";
+    if (!bn_json_is_complete(l->document)) return bn_nomem(err);
     l->suite = bn_json_text_of(l->document, "suite");
     l->machine_key = bn_json_text_of(bn_json_get(l->document, "machine"), "key");
     l->machine_label = bn_json_text_of(bn_json_get(l->document, "machine"), "label");
