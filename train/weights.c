@@ -81,8 +81,8 @@ static bn_status allocate(struct bn_weights *w, bn_error *err)
     w->cos = bn_alloc_aligned(n_angles, sizeof *w->cos);
     w->sin = bn_alloc_aligned(n_angles, sizeof *w->sin);
     float *angles = bn_alloc(n_angles, 2 * sizeof *angles);
-    bool short_of =
-        w->master == NULL || w->ternary == NULL || w->scale == NULL || w->cos == NULL || w->sin == NULL;
+    bool short_of = w->master == NULL || w->ternary == NULL || w->codes == NULL || w->scale == NULL ||
+                    w->cos == NULL || w->sin == NULL;
     if (!short_of && angles != NULL) {
         bn_mem_advise_huge(w->master, w->n_values * sizeof *w->master);
         bn_mem_advise_huge(w->ternary, w->n_values * sizeof *w->ternary);
