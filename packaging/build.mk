@@ -40,6 +40,7 @@ readme-picture: site ## docs/verified.png, the picture in README.md
 # As root, with Debian's packages at hand. Not part of `make check`. One at a time: they build in the same folders.
 check-release: ## make every package twice, install each into a bare system and use it there
 	@ci/install-packages.sh build test release
+	@$(MAKE) --no-print-directory $(ALL_CPUS) build-tests
 	@OUT=$(OUT) JOBS=1 tests/run.sh $(call src,tests/release/*.sh)
 
 # The Python package. Its library and its program need the C library alone: the others are linked into them, and hidden.
