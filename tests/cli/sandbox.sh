@@ -147,6 +147,7 @@ if [ "$abi" -eq 0 ]; then
     skip 'files' 'no Landlock'
     exit
 fi
+# shellcheck disable=SC2016
 says 8 'a sandbox that cannot be made is not left out' 'cannot enter the sandbox' bash -c 'ulimit -n 4; "$0" hello -m "$1" -n 1' "$out/bn-run" "$model"
 chat() { printf '%b' "$1" | "$out/bn-run" chat -q -m "$model" -n 1 "${@:2}"; }
 fails_in_chat() { chat "hello\n/save $tmp/other/talk.json\n" >"$tmp/printed" 2>&1; grep -q 'hint: the sandbox permits' "$tmp/printed" && [ ! -e "$tmp/other/talk.json" ]; }
