@@ -253,9 +253,9 @@ class Serve(Job):
         if line:
             port = int(line.rsplit(b':', 1)[1])
             self.questions(port, problems)
-            # A single failure is over by now.
+            # A single failure is over by now, or it is one of the first of these calls.
             well = (200, 503) if more.get('BN_FAULT') in ('shrink', 'trim') else (200,)
-            if not forever and process.poll() is None and self.ask(port, 'GET', '/health')[0] not in well:
+            if not forever and process.poll() is None and all(self.ask(port, 'GET', '/health')[0] not in well for _ in range(2)):
                 problems.append('it no longer answers')
             process.terminate()
         try:
