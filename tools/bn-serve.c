@@ -165,7 +165,7 @@ static bn_status start(struct bn_server *s, bn_error *err)
     bn_cli_catch_interrupt();
     BN_TRY(bn_models_start(s, err));
     BN_TRY(bn_listener_start(s, err));
-    bn_sandbox_close_sockets();
+    BN_TRY(bn_sandbox_close_sockets(err));
     greet(s);
     return BN_OK;
 }

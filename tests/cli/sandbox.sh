@@ -141,6 +141,17 @@ lacks 'a sandbox says nothing' 'sandbox|warning' "$out/bn-run" hello -m "$model"
 says 3 'mpirun has none, and -v says so' 'no sandbox under mpirun' env PMIX_RANK=0 "$out/bn-run" hello -m none.gguf -v
 says 3 'nor has a device' 'no sandbox with a device' "$out/bn-run" hello -m none.gguf -v --device opencl:99
 
+# ---- a sandbox without memory is not left out ----
+
+lacks_memory() { says 10 "$3 ($1)" 'cannot enter the sandbox' timeout 60 env LD_PRELOAD="$probe" BN_PROBE_NO_MEMORY="$2" "$out/$1" "${@:4}"; }
+if [ "$abi" -gt 0 ]; then lacks_memory bn-run paths 'without memory for paths' hello -m "$model" -n 1; fi
+case $kernel in
+*seccomp*)
+    lacks_memory bn-run calls 'without memory for calls' hello -m "$model" -n 1
+    lacks_memory bn-serve sockets 'without memory for sockets' --port 0 -m "$model"
+    ;;
+esac
+
 # ---- files ----
 
 if [ "$abi" -eq 0 ]; then
@@ -148,7 +159,7 @@ if [ "$abi" -eq 0 ]; then
     exit
 fi
 # shellcheck disable=SC2016
-says 8 'a sandbox that cannot be made is not left out' 'cannot enter the sandbox' bash -c 'ulimit -n 4; "$0" hello -m "$1" -n 1' "$out/bn-run" "$model"
+says 8 'a sandbox without descriptors is not left out' 'cannot enter the sandbox' bash -c 'ulimit -n 4; "$0" hello -m "$1" -n 1' "$out/bn-run" "$model"
 chat() { printf '%b' "$1" | "$out/bn-run" chat -q -m "$model" -n 1 "${@:2}"; }
 fails_in_chat() { chat "hello\n/save $tmp/other/talk.json\n" >"$tmp/printed" 2>&1; grep -q 'hint: the sandbox permits' "$tmp/printed" && [ ! -e "$tmp/other/talk.json" ]; }
 check 'a conversation is saved in the working folder' chat 'hello\n/save talk.json\n'

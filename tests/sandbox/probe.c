@@ -4,6 +4,9 @@
  * made it run: when the program ends, and in bn-serve also in the thread that has accepted a connection. Each line of
  * BN_PROBE_OUT is an attempt and its errno, 0 when it succeeded. The program is named by BN_PROBE_PROGRAM, so that those
  * that it starts are left alone.
+ *
+ * BN_PROBE_NO_MEMORY names a step into the sandbox that the kernel then has no memory for: "paths" (Landlock), "calls" or
+ * "sockets" (the first and the second filter of seccomp).
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -12,6 +15,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,4 +147,26 @@ int accept4(int fd, struct sockaddr *address, socklen_t *n, int flags)
     }
     errno = why;
     return got;
+}
+
+static int lacks_memory(long call)
+{
+    static int n_filters;
+    const char *step = getenv("BN_PROBE_NO_MEMORY");
+    if (step == NULL) return 0;
+    if (call == SYS_landlock_restrict_self) return strcmp(step, "paths") == 0;
+    return call == SYS_seccomp && strcmp(step, n_filters++ == 0 ? "calls" : "sockets") == 0;
+}
+
+long syscall(long call, ...)
+{
+    long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall"), a[6];
+    va_list rest;
+    va_start(rest, call);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(rest, long);
+    va_end(rest);
+    if (!lacks_memory(call)) return real(call, a[0], a[1], a[2], a[3], a[4], a[5]);
+    errno = ENOMEM;
+    return -1;
 }

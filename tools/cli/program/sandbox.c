@@ -66,13 +66,23 @@ struct bn_sandbox_rules {
     int fd; /* of the ruleset; -1: there is no Landlock */
     uint64_t handled;
     bool starts; /* a program */
-    int failed;  /* errno of a path that could not be looked at; 0: none */
+    int failed;  /* errno of the first step that lacked descriptors or memory; 0: none */
 };
+
+static bool is_short_of_room(void)
+{
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
 
 /* What is not there needs no permission; without descriptors or memory nothing is known about it. */
 static void note_failure(struct bn_sandbox_rules *rules)
 {
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) rules->failed = errno;
+    if (is_short_of_room() && rules->failed == 0) rules->failed = errno;
+}
+
+static bn_status cannot_enter(int why, bn_error *err)
+{
+    return bn_fail_errno(err, why, NULL, "cannot enter the sandbox");
 }
 
 static int open_ruleset(struct bn_sandbox_rules *rules, const struct bn_sandbox *needs)
@@ -306,7 +316,7 @@ static void refuse_arguments(struct filter *f)
 
 /* Refuses lists of calls in all threads, and other interfaces of the kernel (i386, x32) as a whole. clone3 has its flags in
  * memory, where a filter cannot read them; C libraries use clone when the kernel does not have it. */
-static bool refuse_calls(const char *a, const char *b, const char *c)
+static bn_status refuse_calls(const char *a, const char *b, const char *c, bn_error *err)
 {
     struct filter f = {.n = 0};
     load(&f, offsetof(struct seccomp_data, arch));
@@ -324,18 +334,20 @@ static bool refuse_calls(const char *a, const char *b, const char *c)
     refuse_arguments(&f);
     end(&f, SECCOMP_RET_ALLOW);
     const struct sock_fprog program = {f.n, f.code};
-    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+    active.calls = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+    return active.calls || !is_short_of_room() ? BN_OK : cannot_enter(errno, err);
 }
 #else
-static bool refuse_calls(const char *a, const char *b, const char *c)
+static bn_status refuse_calls(const char *a, const char *b, const char *c, bn_error *err)
 {
-    return a == NULL && b == NULL && c == NULL;
+    (void)a, (void)b, (void)c, (void)err;
+    return BN_OK;
 }
 #endif
 
-void bn_sandbox_close_sockets(void)
+bn_status bn_sandbox_close_sockets(bn_error *err)
 {
-    if (active.calls) active.calls = refuse_calls(SOCKETS, "", "");
+    return active.calls ? refuse_calls(SOCKETS, "", "", err) : BN_OK;
 }
 
 /* ---- entering ---- */
@@ -373,12 +385,9 @@ bn_status bn_sandbox_enter(const struct bn_args *args, bn_error *err)
     else if (closed && rules.fd >= 0)
         note_failure(&rules);
     if (rules.fd >= 0) close(rules.fd);
-    if (rules.failed != 0) return bn_fail_errno(err, rules.failed, NULL, "cannot enter the sandbox");
-    active.calls = closed && refuse_calls(ALWAYS, rules.starts ? "" : PROGRAMS,
-                                          needs->listens    ? ""
-                                          : needs->connects ? SERVERS
-                                                            : SOCKETS);
-    return BN_OK;
+    if (rules.failed != 0) return cannot_enter(rules.failed, err);
+    const char *sockets = needs->listens ? "" : needs->connects ? SERVERS : SOCKETS;
+    return closed ? refuse_calls(ALWAYS, rules.starts ? "" : PROGRAMS, sockets, err) : BN_OK;
 }
 
 void bn_sandbox_explain(bn_error *err)

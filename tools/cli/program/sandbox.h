@@ -37,7 +37,7 @@ void bn_sandbox_allow_state(struct bn_sandbox_rules *rules);
 void bn_sandbox_allow_program(struct bn_sandbox_rules *rules, const char *name);
 
 /* No more sockets, in all threads. Without a sandbox nothing is done. */
-void bn_sandbox_close_sockets(void);
+BN_MUST_CHECK bn_status bn_sandbox_close_sockets(bn_error *err);
 /* What is active, "Landlock (ABI 7), seccomp"; false when nothing is. */
 bool bn_sandbox_describe(char out[64]);
 
