@@ -3,37 +3,26 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-count=0
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
 # is DESCRIPTION STATUS OUTPUT COMMAND...: the command ends with STATUS and prints OUTPUT (final newlines aside).
 is() {
-    local what=$1 status=$2 want=$3 got
+    local what=$1 status=$2 want=$3 got ended
     shift 3
-    count=$((count + 1))
     got=$("$@" 2>"$tmp/err" </dev/null)
-    local ended=$?
-    if [ "$ended" -eq "$status" ] && [ "$got" = "$want" ]; then
-        echo "ok $count - $what"
-    else
-        echo "not ok $count - $what"
-        printf '# status %s, expected %s\n# got      %q\n# expected %q\n' "$ended" "$status" "$got" "$want"
-        sed 's/^/# /' "$tmp/err"
+    ended=$?
+    if [ "$ended" -eq "$status" ] && [ "$got" = "$want" ]; then ok "$what"; else
+        not_ok "$what" "status $ended, expected $status" "$(printf '\ngot      %q\nexpected %q\n' "$got" "$want")" "$(cat "$tmp/err")"
     fi
 }
 # tells DESCRIPTION STATUS TEXT COMMAND...: the command ends with STATUS, and its standard error contains TEXT.
 tells() {
     local what=$1 status=$2 want=$3
     shift 3
-    count=$((count + 1))
     "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
     local ended=$?
-    if [ "$ended" -eq "$status" ] && grep -qF -- "$want" "$tmp/err"; then
-        echo "ok $count - $what"
-    else
-        echo "not ok $count - $what"
-        printf '# status %s, expected %s\n# expected %q in\n' "$ended" "$status" "$want"
-        sed 's/^/# /' "$tmp/err"
+    if [ "$ended" -eq "$status" ] && grep -qF -- "$want" "$tmp/err"; then ok "$what"; else
+        not_ok "$what" "status $ended, not $status; or no $want in:" "$(cat "$tmp/err")"
     fi
 }
 # The built-in model may be trained again; the words that are expected here are of a model that stays as it is.

@@ -1,47 +1,27 @@
 #!/usr/bin/env bash
 # Older processors, emulated. One without AVX must use the reference, execute no instruction that it lacks, and compute
-# the same bits as here, where checkkern judges them (without FMA, libm computes it in software). One with only AVX2 must use that table. Of AVX2 only the
-# integer kernels run: QEMU 7.2 reads 16 bytes for the 4 of a scalar FMA, which guard pages detect.
+# the same bits as here, where checkkern judges them (without FMA, libm computes it in software). One with only AVX2 must use
+# that table. Of AVX2 only the integer kernels run: QEMU 7.2 reads 16 bytes for the 4 of a scalar FMA, which guard pages
+# detect. TAP on standard output.
+# shellcheck disable=SC2154,SC2317 # tests/tap.sh sets tmp; functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-out=${OUT:-build/gcc}
-checkkern=$out/tests/checkkern/checkkern
-skip() {
-    echo "ok 1 - old cpu # SKIP $*"
-    exit 0
-}
-[ "$(uname -m)" = x86_64 ] || skip "only on x86-64"
-command -v qemu-x86_64 >/dev/null || skip "no qemu-x86_64"
-case $(basename "$out") in *-address* | *-undefined* | *-thread*) skip "sanitizers do not run under emulation" ;; esac
-case " ${CFLAGS:-} " in *-march=* | *-mavx* | *-mfma*) skip "built for this processor only" ;; esac
-[ -x "$checkkern" ] || make --no-print-directory -s "CC=${CC:-gcc}" "$checkkern" >/dev/null || exit 1
+checkkern=${OUT:-build/gcc}/tests/checkkern/checkkern
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+if [ "$(uname -m)" != x86_64 ]; then skip 'old cpu' 'only on x86-64' && exit; fi
+if ! command -v qemu-x86_64 >/dev/null; then skip 'old cpu' 'no qemu-x86_64' && exit; fi
+if sanitized address undefined thread; then skip 'old cpu' 'sanitizers do not run under emulation' && exit; fi
+case " ${CFLAGS:-} " in *-march=* | *-mavx* | *-mfma*) skip 'old cpu' 'built for this processor only' && exit ;; esac
 
-failed=0
-n=0
-check() { # status, text
-    n=$((n + 1))
-    if [ "$1" -eq 0 ]; then echo "ok $n - old cpu: $2"; else echo "not ok $n - old cpu: $2"; failed=1; fi
+on() { qemu-x86_64 -cpu "$1" "$checkkern" "${@:2}" 2>/dev/null; } # CPU, arguments of checkkern
+tables() { on "$1" --list | grep -v -e '^ ' -e 'not supported' | paste -sd ' '; }
+passes() { on "$@" >"$tmp/checks" && [ "$(grep -c '^ok ' "$tmp/checks")" -ge 12 ] || { grep -A 1 '^not ok' "$tmp/checks"; return 1; }; }
+same_bits() {
+    "$checkkern" --quick --digest --isa=ref >"$tmp/here" && on "$1" --quick --digest >"$tmp/there" &&
+        [ "$(wc -l <"$tmp/there")" -ge 24 ] && cmp "$tmp/here" "$tmp/there"
 }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-on() { # cpu, arguments of checkkern
-    local cpu=$1
-    shift
-    qemu-x86_64 -cpu "$cpu" "$checkkern" "$@" 2>/dev/null
-}
-tables() { on "$1" --list | grep -v -e '^ ' -e 'not supported' | tr '\n' ' '; }
-[ "$(tables Nehalem)" = "ref " ]
-check $? "Nehalem has the reference alone"
-[ "$(tables Haswell)" = "ref avx2 " ]
-check $? "Haswell has AVX2"
-on Haswell --quick --function=ternary_gem >"$work/tap" && [ "$(grep -c '^ok ' "$work/tap")" -ge 12 ]
-check $? "Haswell passes $(grep -c '^ok ' "$work/tap") checks"
-grep -A 1 '^not ok' "$work/tap"
-
-"$checkkern" --quick --digest --isa=ref >"$work/here"
-on Nehalem --quick --digest >"$work/there"
-check $? "Nehalem makes digests"
-[ "$(wc -l <"$work/there")" -ge 24 ] && cmp "$work/here" "$work/there"
-check $? "Nehalem computes the same bits in $(wc -l <"$work/there") slots"
-echo "1..$n"
-exit "$failed"
+check 'Nehalem has the reference alone' equal "$(tables Nehalem)" ref
+check 'Haswell has AVX2' equal "$(tables Haswell)" 'ref avx2'
+check 'Haswell passes the checks of integer kernels' passes Haswell --quick --function=ternary_gem
+check 'Nehalem computes the same bits in each slot' same_bits Nehalem

@@ -5,16 +5,11 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 verify=$bin/bn-verify-receipt
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
 unset BITNET_ALLOW_CORRECTIONS BN_MODEL BN_ISA BN_DEVICE BN_THREADS SOURCE_DATE_EPOCH
-count=0
-# result DESCRIPTION STATUS-OF-THE-CHECK [WHAT-WAS-SEEN]
-result() {
-    count=$((count + 1))
-    set -- "$1" "$2" "${3:-}"
-    if [ "$2" -eq 0 ]; then echo "ok $count - $1"; else echo "not ok $count - $1"; echo "# ${3//$'\n'/$'\n'# }"; fi
-}
+# result TITLE STATUS-OF-THE-CHECK [WHAT-WAS-SEEN]
+result() { if [ "$2" -eq 0 ]; then ok "$1"; else not_ok "$1" "${3:-}"; fi; }
 # expect STATUS RULES DESCRIPTION ARGUMENTS...: RULES are those that fail, with commas, or "-"
 expect() {
     local want=$1 rules=$2 what=$3 got out failed
@@ -208,8 +203,7 @@ if command -v openssl >/dev/null; then
     [ "$(openssl pkey -in key -pubout)" = "$(cat key.pub)" ]
     result "openssl reads the keys" $?
 else
-    count=$((count + 1))
-    echo "ok $count - openssl verifies the envelope # SKIP there is no openssl"
+    skip 'openssl verifies the envelope' 'there is no openssl'
 fi
 sign_fails() { # STATUS DESCRIPTION ARGUMENTS...
     local want=$1 what=$2 out
@@ -317,4 +311,3 @@ printf '{"compute_path": "\\u001b[31mred", "schema_version": "1.0.0", "kernels":
 "$verify" escape.json >out 2>&1
 ! grep -q "$(printf '\033')" out
 result "control characters of a receipt do not reach the terminal" $?
-echo "1..$count"
