@@ -16,7 +16,7 @@
  * Process: apart from handles, the library keeps the chosen instruction set, what the processor can do, and counters of
  * memory. It sets no signal handler, no locale, and no allocator of another library.
  * Versions: a structure that the caller allocates begins with its size: sizeof of it, or 0 for the members of version
- * 0.1. A size that the library does not know is BN_ERR_ARG. bn_error, bn_message, bn_candidate, bn_batch_part and
+ * 0.1. A larger size than the library knows is BN_ERR_ARG. bn_error, bn_message, bn_candidate, bn_batch_part and
  * bn_utf8_stream never change. What follows #ifdef BN_EXPERIMENTAL may change in each version.
  */
 #ifndef BN_H
@@ -239,10 +239,10 @@ typedef struct bn_session bn_session;
 
 typedef struct bn_session_options {
     size_t size;
-    uint32_t n_ctx;          /* most tokens in the timeline; 0: the model's, at most 4096 */
-    uint32_t n_batch;        /* most tokens evaluated together, of all sequences; 0: 128, at most n_ctx */
-    uint32_t n_threads;      /* 0, or more than there are cores that this process may use: one per core */
-    bool exact_threads;      /* also while other processes take their cores: for tests and measurements */
+    uint32_t n_ctx;     /* most tokens in the timeline; 0: the model's, at most 4096 */
+    uint32_t n_batch;   /* most tokens evaluated together, of all sequences; 0: 128, at most n_ctx and 4096 */
+    uint32_t n_threads; /* 0, or more than there are cores that this process may use: one per core */
+    bool exact_threads; /* also while other processes take their cores: for tests and measurements */
     uint64_t snapshot_bytes; /* for the states of recurrent layers; 0: six times BN_MODEL_STATE_BYTES */
 } bn_session_options;
 
@@ -257,7 +257,8 @@ BN_MUST_CHECK bn_status bn_session_open(bn_session **out, const bn_model *model,
                                         const bn_session_options *options, bn_error *err);
 void bn_session_close(bn_session *session);
 /* Appends tokens to the timeline. BN_ERR_ARG for an id outside the vocabulary, BN_ERR_LIMIT when the context is full;
- * then the timeline is as it was. */
+ * then the timeline is as it was. After another error it may be shorter with recurrent layers, when there was no room for
+ * a snapshot. */
 BN_MUST_CHECK bn_status bn_session_eval(bn_session *session, const int32_t *tokens, size_t n_tokens,
                                         bn_logits which, float *logits, bn_error *err);
 /* As BN_LOGITS_LAST, for callers that use the best n_best logits only: those are right to the bit, and so is every other
@@ -283,11 +284,11 @@ typedef struct bn_embed_options {
 /* Evaluates one text as the whole timeline and writes its embedding: n_embd floats, or n_tokens times n_embd under
  * BN_POOLING_NONE. The timeline holds the text afterwards; under BN_POOLING_LAST the next text is evaluated from where it
  * differs. options may be NULL. BN_ERR_UNSUPPORTED when neither the options nor the file name a pooling; otherwise the
- * errors of bn_session_eval. */
+ * errors of bn_session_eval. When the evaluation fails or is cancelled, the timeline is empty. */
 BN_MUST_CHECK bn_status bn_session_embed(bn_session *session, const int32_t *tokens, size_t n_tokens,
                                          const bn_embed_options *options, float *out, bn_error *err);
 /* Called before each batch of n_batch tokens; true cancels: the evaluation fails with BN_ERR_CANCELLED, and the timeline
- * is as it was. NULL turns it off. */
+ * is as bn_session_eval leaves it after an error. NULL turns it off. */
 typedef bool (*bn_cancel_fn)(void *user);
 void bn_session_set_cancel(bn_session *session, bn_cancel_fn fn, void *user);
 uint32_t bn_session_position(const bn_session *session); /* tokens in the timeline */
@@ -295,7 +296,8 @@ uint32_t bn_session_n_ctx(const bn_session *session);
 uint32_t bn_session_n_batch(const bn_session *session);
 /* Fewer than requested when the system refused some. */
 uint32_t bn_session_n_threads(const bn_session *session);
-/* The hidden state of the last position after the final norm: n_embd floats, NULL before the first evaluation. */
+/* The hidden state of the last position after the final norm: n_embd floats. NULL when the last
+ * call made no logits and no embedding, or shortened the timeline. */
 const float *bn_session_hidden(const bn_session *session);
 
 /* Shortens the timeline to its first n_tokens; 0 starts afresh. Recurrent layers have snapshots only: the tokens after one
@@ -391,7 +393,8 @@ typedef enum bn_stop_reason {
 /* "length", "stop_id", "end", "stop", "context", "cancelled", "grammar", "stuck". */
 const char *bn_stop_reason_name(bn_stop_reason reason);
 
-/* Called for each token with the text that it completed: whole code points, no stop texts, or nothing. False: stop. */
+/* Called for each token with the text that it completed: whole code points, no stop texts, or nothing. False: stop. Text
+ * that might have become a stop text comes at the end, with the last token once more. */
 typedef bool (*bn_token_fn)(void *user, int32_t id, const char *text, size_t n_bytes);
 
 /* Settings of a query, with their defaults. Those of the sampler: bn_sampler_options. */
@@ -432,7 +435,8 @@ BN_MUST_CHECK bn_status bn_query_expect(bn_query *query, const int32_t *ids, siz
 
 /* Evaluates the prompt after what the session's timeline holds, then chooses and evaluates tokens until something stops
  * it. tok may be NULL: then there is no text, and only ids and lengths stop. A full context is the reason
- * BN_STOP_CONTEXT, unless the prompt alone is too long (BN_ERR_LIMIT). */
+ * BN_STOP_CONTEXT, unless the prompt alone is too long (BN_ERR_LIMIT). After an error the timeline is as bn_session_eval
+ * leaves it, without what was generated. */
 BN_MUST_CHECK bn_status bn_session_generate(bn_session *session, const bn_tokenizer *tok,
                                             const bn_query *query, bn_generation **out, bn_error *err);
 void bn_generation_close(bn_generation *generation);
@@ -504,7 +508,7 @@ typedef struct bn_batch_part {
 
 /* Evaluates the parts in one pass: at most n_batch tokens together, and no sequence twice. logits has n_vocab floats for
  * each row wanted, in the order of the parts; NULL: only hidden states are made. n_best as in bn_session_eval_best, 0:
- * all logits. After an error the timelines are as they were. */
+ * all logits. After an error the timelines are as bn_session_eval leaves them. */
 BN_MUST_CHECK bn_status bn_session_eval_batch(bn_session *session, const bn_batch_part *parts, size_t n_parts,
                                               size_t n_best, float *logits, bn_error *err);
 /* The hidden state after the final norm of row i of those wanted; NULL past the last one. */

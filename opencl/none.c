@@ -89,6 +89,7 @@ void bn_device_restore_state(struct bn_sequence *sequence)
 {
 }
 
-void bn_device_read_state(const struct bn_sequence *sequence)
+bn_status bn_device_read_state(const struct bn_sequence *sequence, bn_error *err)
 {
+    return refuse(err);
 }

@@ -298,11 +298,11 @@ void bn_device_restore_state(struct bn_sequence *sequence)
     if (place->n_kept > 0) copy_state(sequence, place->state, place->kept);
 }
 
-void bn_device_read_state(const struct bn_sequence *sequence)
+bn_status bn_device_read_state(const struct bn_sequence *sequence, bn_error *err)
 {
     struct bn_device_session *s = sequence->session->on_device;
-    if (!sequence->place.state_is_newer) return;
+    if (!sequence->place.state_is_newer) return BN_OK;
     bn_cl_read(&s->queue, sequence->state, s->states.buffer[0], sequence->place.state * sizeof(float),
                sequence->n_state * sizeof(float));
-    (void)!bn_cl_finish(&s->queue, NULL); /* which the next pass repeats */
+    return bn_cl_finish(&s->queue, err);
 }

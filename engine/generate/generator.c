@@ -304,8 +304,8 @@ static void account_drafts(struct bn_generator *g, size_t n_drafted, size_t n_ac
     bn_draft_pace_account(&g->pace, n_drafted, n_accepted + 1, bn_clock_thread_cpu_ns() - g->pass_start);
 }
 
-void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,
-                       const float *hidden)
+size_t bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,
+                         const float *hidden)
 {
     const bn_hparams *hp = bn_model_hparams(g->session->model);
     bn_eval_timing timing = g->session->timing;
@@ -325,6 +325,7 @@ void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const 
     bn_sequence_settle(g->sequence, position(g));
     if (row > 0 && !is_prompt) account_drafts(g, n_rows - 1, row - 1);
     if (!go_on) end(g);
+    return row;
 }
 
 void bn_generator_prepare(struct bn_generator *g, size_t n)

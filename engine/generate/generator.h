@@ -26,9 +26,9 @@ void bn_generator_prepare(struct bn_generator *g, size_t n);
  * of all when the others are drafted ones, of which it takes most_drafts at most. */
 bn_batch_part bn_generator_next(struct bn_generator *g, size_t n, size_t most_drafts);
 /* These tokens were evaluated by the session's last pass; logits and hidden are the first row that was wanted, or NULL.
- * The sequence is shortened to what was right of a draft. */
-void bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,
-                       const float *hidden);
+ * The sequence is shortened to what was right of a draft. The number of those rows that stay. */
+size_t bn_generator_take(struct bn_generator *g, const bn_batch_part *part, const float *logits,
+                         const float *hidden);
 
 /* Ends it now, whatever is pending. */
 void bn_generator_cancel(struct bn_generator *g);

@@ -21,30 +21,32 @@ enum kind { FLOAT, U32, U64, SIZE, FLAG };
 
 /* In the order of enum bn_setting. */
 static const struct {
+    const char *name;
     enum kind kind;
     size_t at;
+    double least, most;
 } SETTINGS[] = {
-#define AT(kind, member)                      \
-    {                                         \
-        kind, offsetof(bn_generation, member) \
+#define AT(name, kind, member, least, most)                      \
+    {                                                            \
+        name, kind, offsetof(bn_generation, member), least, most \
     }
-    AT(U32, n_predict),
-    AT(U32, n_ctx),
-    AT(SIZE, n_cached),
-    AT(FLOAT, sampling.temperature),
-    AT(U32, sampling.top_k),
-    AT(FLOAT, sampling.top_p),
-    AT(FLOAT, sampling.min_p),
-    AT(FLOAT, sampling.repeat_penalty),
-    AT(U32, sampling.repeat_last),
-    AT(U64, sampling.seed),
-    AT(FLAG, ignore_end),
-    AT(FLAG, want_chain),
-    AT(FLAG, want_logprobs),
-    AT(U32, n_top),
-    AT(U32, draft.most),
-    AT(FLOAT, sampling.presence_penalty),
-    AT(FLOAT, sampling.frequency_penalty),
+    AT("n_predict", U32, n_predict, 1, 0x1p24),
+    AT("n_ctx", U32, n_ctx, 0, UINT32_MAX),
+    AT("n_cached", SIZE, n_cached, 0, EXACT),
+    AT("temperature", FLOAT, sampling.temperature, 0, 100),
+    AT("top-k", U32, sampling.top_k, 0, UINT32_MAX),
+    AT("top-p", FLOAT, sampling.top_p, 0, 1),
+    AT("min-p", FLOAT, sampling.min_p, 0, 1),
+    AT("repeat penalty", FLOAT, sampling.repeat_penalty, 1, 100),
+    AT("repeat_last", U32, sampling.repeat_last, 0, UINT32_MAX),
+    AT("seed", U64, sampling.seed, 0, EXACT),
+    AT("ignore_end", FLAG, ignore_end, 0, 1),
+    AT("chain", FLAG, want_chain, 0, 1),
+    AT("logprobs", FLAG, want_logprobs, 0, 1),
+    AT("n_top", U32, n_top, 0, 1000),
+    AT("most_drafts", U32, draft.most, 1, 64),
+    AT("presence_penalty", FLOAT, sampling.presence_penalty, -2, 2),
+    AT("frequency_penalty", FLOAT, sampling.frequency_penalty, -2, 2),
 #undef AT
 };
 
@@ -80,14 +82,15 @@ void bn_query_close(bn_query *r)
 
 bn_status bn_query_set(bn_query *r, bn_setting setting, double value, bn_error *err)
 {
-    static const double MOST[] = {
-        [FLOAT] = (double)INFINITY, [U32] = UINT32_MAX, [U64] = EXACT, [SIZE] = EXACT, [FLAG] = 1};
     if ((unsigned)setting >= sizeof SETTINGS / sizeof SETTINGS[0])
         return bn_fail(err, BN_ERR_ARG, "a query has no setting %u", (unsigned)setting);
     const enum kind kind = SETTINGS[setting].kind;
-    const double least = kind == FLOAT ? -MOST[FLOAT] : 0; /* the sampler knows the ranges of its numbers */
-    if (!(value >= least && value <= MOST[kind]) || (kind != FLOAT && value != floor(value)))
-        return bn_fail(err, BN_ERR_ARG, "setting %u cannot be %g", (unsigned)setting, value);
+    const double least = SETTINGS[setting].least, most = SETTINGS[setting].most;
+    if (!(value >= least && value <= most))
+        return bn_fail(err, BN_ERR_ARG, "%s %g is not in %.16g..%.16g", SETTINGS[setting].name, value, least,
+                       most);
+    if (kind != FLOAT && value != floor(value))
+        return bn_fail(err, BN_ERR_ARG, "%s cannot be %g", SETTINGS[setting].name, value);
     char *at = (char *)&r->gen + SETTINGS[setting].at;
     if (kind == FLOAT) memcpy(at, &(float){(float)value}, sizeof(float));
     if (kind == U32) memcpy(at, &(uint32_t){(uint32_t)value}, sizeof(uint32_t));

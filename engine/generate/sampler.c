@@ -248,9 +248,11 @@ int32_t bn_sampler_next(bn_sampler *s, const float *logits, const int32_t *recen
     if (!greedy) penalise(s, recent, n_recent);
     penalise_generated(s, recent, n_recent);
     if (greedy) return (int32_t)bn_argmax(s->scaled, s->n_vocab);
-    for (size_t i = 0; i < s->n_vocab; i++)
-        s->scaled[i] /= o->temperature;
     float best = s->scaled[bn_argmax(s->scaled, s->n_vocab)];
+    float shift = isfinite(best / o->temperature) ? 0.0f : best; /* so small a temperature is nearly greedy */
+    for (size_t i = 0; i < s->n_vocab; i++)
+        s->scaled[i] = (s->scaled[i] - shift) / o->temperature;
+    best = (best - shift) / o->temperature;
     for (size_t i = 0; i < s->n_vocab; i++)
         s->weight[i] = s->scaled[i] - best;
     s->kernels->exp(s->weight, s->weight, s->n_vocab);

@@ -29,10 +29,10 @@ struct bn_scheduler {
 static bn_status make_rows(struct bn_scheduler *sched, size_t n_rows, bn_error *err)
 {
     if (n_rows <= sched->n_rows) return BN_OK;
+    float *logits = bn_alloc_aligned(n_rows * sched->session->model->hp.n_vocab, sizeof *logits);
+    if (logits == NULL) return bn_nomem(err); /* those that run keep theirs */
     bn_free(sched->logits);
-    sched->n_rows = 0;
-    sched->logits = bn_alloc_aligned(n_rows * sched->session->model->hp.n_vocab, sizeof *sched->logits);
-    if (sched->logits == NULL) return bn_nomem(err);
+    sched->logits = logits;
     sched->n_rows = n_rows;
     return BN_OK;
 }
@@ -235,8 +235,10 @@ bn_status bn_scheduler_step(bn_scheduler *sched, bn_error *err)
     for (size_t i = 0; i < sched->n_parts; i++) {
         const bn_batch_part *part = &sched->parts[i];
         bool wanted = part->which != BN_LOGITS_NONE;
-        bn_generator_take(sched->running[i], part, wanted ? sched->logits + row * n_vocab : NULL,
-                          wanted ? bn_session_hidden_row(sched->session, row) : NULL);
+        size_t n_taken =
+            bn_generator_take(sched->running[i], part, wanted ? sched->logits + row * n_vocab : NULL,
+                              wanted ? bn_session_hidden_row(sched->session, row) : NULL);
+        if (sched->n_parts == 1) s->n_hidden = n_taken; /* without the drafts that were wrong */
         row += part->which == BN_LOGITS_ALL ? part->n_tokens : wanted;
     }
     return bn_session_check_link(sched->session, err);
@@ -257,6 +259,7 @@ bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generatio
     bn_scheduler *sched = NULL;
     uint32_t before = bn_session_position(session);
     BN_TRY(bn_scheduler_open(&sched, session, tok, 1, err));
+    bn_sequence_mark(&session->own, before); /* where it returns to after an error */
     bn_status status = bn_scheduler_add(sched, &session->own, gen, err);
     while (status == BN_OK && bn_scheduler_take(sched) == NULL)
         status = bn_scheduler_step(sched, err);
@@ -264,7 +267,7 @@ bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generatio
         bn_generation_release(gen);
         status = bn_nomem(err);
     }
-    if (status != BN_OK && gen->n_ids == 0) bn_sequence_rewind(&session->own, before);
+    if (status != BN_OK) bn_sequence_rewind(&session->own, before);
     bn_scheduler_close(sched);
     return status;
 }

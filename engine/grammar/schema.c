@@ -5,6 +5,7 @@
  */
 #include "grammar/schema.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -174,8 +175,7 @@ unsigned bn_schema_type_of(const bn_json *value)
                                      [BN_JSON_NUMBER] = BN_TYPE_FRACTION, [BN_JSON_STRING] = BN_TYPE_STRING,
                                      [BN_JSON_ARRAY] = BN_TYPE_ARRAY,     [BN_JSON_OBJECT] = BN_TYPE_OBJECT};
     double x;
-    if (bn_json_number(value, &x) && x > -1e300 && x < 1e300 && x == (double)(int64_t)x)
-        return BN_TYPE_INTEGER;
+    if (bn_json_number(value, &x) && x == floor(x)) return BN_TYPE_INTEGER;
     return TYPES[bn_json_kind(value)];
 }
 

@@ -101,17 +101,17 @@ bn_status bn_embedding_open(bn_embedding **out, bn_session *s, bn_sequence *sequ
     BN_TRY(bn_take_options(&options, sizeof options, given, err));
     bn_pooling kind = options.pooling;
     BN_TRY(choose_pooling(&kind, hp, err));
+    /* The whole text, so that the timeline stays as it is after an error. */
+    BN_TRY(
+        bn_session_check_tokens(s, &(struct bn_sequence){.n_ctx = sequence->n_ctx}, tokens, n_tokens, err));
     /* The other poolings read the hidden state of every token, or of the first. */
-    size_t shared = kind == BN_POOLING_LAST && n_tokens > 0 ? n_tokens - 1 : 0;
-    size_t kept = bn_sequence_keep(sequence, tokens, shared);
-    BN_TRY(bn_session_check_tokens(s, sequence, tokens + kept, n_tokens - kept, err));
+    size_t shared = kind == BN_POOLING_LAST ? n_tokens - 1 : 0;
     struct bn_embedding *e = bn_alloc(1, sizeof *e);
     if (e == NULL) return bn_nomem(err);
     *e = (struct bn_embedding){.session = s,
                                .sequence = sequence,
                                .tokens = tokens,
                                .n_tokens = n_tokens,
-                               .n_done = kept,
                                .kind = kind,
                                .as_is = options.as_is,
                                .n_embd = hp->n_embd,
@@ -121,6 +121,7 @@ bn_status bn_embedding_open(bn_embedding **out, bn_session *s, bn_sequence *sequ
         bn_embedding_close(e);
         return bn_nomem(err);
     }
+    e->n_done = bn_sequence_keep(sequence, tokens, shared);
     *out = e;
     return BN_OK;
 }

@@ -52,7 +52,8 @@ void bn_sequence_release(struct bn_sequence *sequence)
 /* The state of a sequence on a device comes to the CPU before it is read there. */
 static void fetch_state(const struct bn_sequence *sequence)
 {
-    if (sequence->session->on_device != NULL) bn_device_read_state(sequence);
+    if (sequence->session->on_device != NULL)
+        (void)!bn_device_read_state(sequence, NULL); /* the next pass repeats an error */
 }
 
 static void copy_state(float *to, const float *from, const struct bn_sequence *sequence)

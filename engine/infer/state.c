@@ -139,14 +139,15 @@ static size_t collect(const struct bn_session *s, const struct bn_state_header *
     return n;
 }
 
-/* The caches of a device come to the CPU for a while; what was changed there goes back. */
+/* The caches and the state of a device come to the CPU for a while; what was changed there goes back. */
 static bn_status borrow_caches(struct bn_session *s, bn_error *err)
 {
     size_t n = (size_t)s->own.place.n;
     if (s->on_device == NULL) return BN_OK;
     BN_TRY(BN_NEW(s->own.k_cache, n, err));
     BN_TRY(BN_NEW(s->own.v_cache, n, err));
-    return bn_device_move_cache(&s->own, false, err);
+    BN_TRY(bn_device_move_cache(&s->own, false, err));
+    return bn_device_read_state(&s->own, err);
 }
 
 static bn_status return_caches(struct bn_session *s, bn_status status, bool changed, bn_error *err)

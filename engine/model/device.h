@@ -77,7 +77,7 @@ void bn_device_copy(struct bn_sequence *to, const struct bn_sequence *from, size
 BN_MUST_CHECK bn_status bn_device_move_cache(struct bn_sequence *sequence, bool to_device, bn_error *err);
 /* The state becomes again what it was before the last pass, whose tokens could be taken back. */
 void bn_device_restore_state(struct bn_sequence *sequence);
-/* Brings the state of recurrent layers to sequence->state, when the device has a newer one. An error: of the next pass. */
-void bn_device_read_state(const struct bn_sequence *sequence);
+/* Brings the state of recurrent layers to sequence->state, when the device has a newer one. The next pass repeats an error. */
+BN_MUST_CHECK bn_status bn_device_read_state(const struct bn_sequence *sequence, bn_error *err);
 
 #endif

@@ -288,6 +288,9 @@ static bn_status read_maple(bn_hparams *hp, const struct bn_gguf *gguf, bn_error
     hp->local_rope_base = hp->rope_base;
     BN_TRY(read_float(gguf, hp->arch, "rope.freq_base_swa", false, 1.0f, &hp->local_rope_base, err));
     BN_TRY(read_u32(gguf, hp->arch, "rope.dimension_count_swa", 2, hp->head_dim / 2 * 2, &hp->n_rot, err));
+    if (hp->n_rot % 2 != 0)
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "rope.dimension_count_swa"),
+                          "%u is odd", hp->n_rot);
     return check_choice(hp, gguf, err);
 }
 
@@ -419,6 +422,10 @@ static bn_status read_yarn(bn_hparams *hp, const struct bn_gguf *gguf, float fac
 {
     struct bn_yarn *yarn = &hp->yarn;
     float attn = 1.0f;
+    char key[96];
+    if (hp->rope_base <= 1.0f) /* all pairs would be equally fast */
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "rope.freq_base"),
+                          "yarn needs more than 1");
     *yarn = (struct bn_yarn){
         .factor = factor, .n_ctx = hp->n_ctx, .extrapolate = 1.0f, .magnitude = 1.0f, 32.0f, 1.0f};
     BN_TRY(

@@ -170,6 +170,15 @@ for model in fixtures/nano-*-i2_s-42.gguf fixtures/micro-llama-tq1_0-*.gguf fixt
     refused - "${model##*/} replays" "$tmp/model.json" -m "$model" --replay
 done
 
+# The state of recurrent layers, too, comes from the device into a prompt cache.
+kept() {
+    "$bin/bn-run" -q -m fixtures/quad-qwen35-q2_0-v331-tied-42.gguf --template raw --ignore-end -p 'The quick brown fox' -n 8 \
+        --temp 1 --prompt-cache "$tmp/kept-$1" --prompt-cache-all --device "$1"
+}
+check 'a recurrent model on the CPU saves its timeline' kept cpu
+check 'and on the device' kept opencl
+check 'the files are the same' cmp "$tmp/kept-cpu" "$tmp/kept-opencl"
+
 # A baseline of a device is of another machine.
 bench() { "$bin/bn-bench" run -q -p 8 -n 2 --reps 3 --json "$@" 2>"$tmp/err"; }
 bench --device opencl >"$tmp/dev-bench.json"

@@ -86,7 +86,7 @@ class Stream(_Closing, Iterator[str]):
     def __init__(self, model: Model, prompt: Sequence[int], stops: Sequence[str], options: Mapping[str, Any]) -> None:
         self.result: Optional[Result] = None
         self._model, self._prompt, self._text = model, list(lib.c_ids(prompt)), ""
-        self._stops, self._rest, self._n = [stop.encode() for stop in stops], b"", 0
+        self._stops, self._rest, self._n = [stop.encode() for stop in stops if stop], b"", 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._scheduler, self._generation, self._query, self._grammar = lib.P(), lib.P(), lib.P(), lib.P()
         model._acquire()
@@ -102,7 +102,9 @@ class Stream(_Closing, Iterator[str]):
         lib.query_open(self._query, ids, len(ids))
         lib.query_set(self._query, Setting.CHAIN, 1)
         for name in SETTINGS.keys() & options.keys():
-            lib.query_set(self._query, SETTINGS[name], float(options[name]))
+            if isinstance(value := options[name], int) and abs(value) > 2**53:  # the library takes binary64
+                raise Error(Status.ARG, f"{name} cannot be {value}")
+            lib.query_set(self._query, SETTINGS[name], float(value))
         for stop in stops:
             lib.query_add_stop(self._query, lib.c_text(stop))
         for token in lib.c_ids(options.get("stop_tokens", ())):
@@ -179,7 +181,7 @@ class Stream(_Closing, Iterator[str]):
             value, handle.value = handle.value, None
             close(value)
         self._held = False
-        self._model._lock.release()
+        self._model._let_go()
 
     def close(self) -> None:
         """Ends the generation, and the use of the model."""
@@ -233,8 +235,12 @@ class Model(_Closing):
         self._lock.acquire()
         self._owner = threading.get_ident()
         if not self._finalizer.alive:
-            self._lock.release()
+            self._let_go()
             raise Error(Status.ARG, "the model is closed")
+
+    def _let_go(self) -> None:
+        self._owner = 0
+        self._lock.release()
 
     @contextmanager
     def _use(self, text: bool = False) -> Iterator[None]:
@@ -244,7 +250,7 @@ class Model(_Closing):
                 raise Error(Status.UNSUPPORTED, "the model's file has no vocabulary")
             yield
         finally:
-            self._lock.release()
+            self._let_go()
 
     def close(self) -> None:
         """Releases the memory. Waits for other threads."""

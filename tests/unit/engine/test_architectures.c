@@ -14,7 +14,7 @@
 #define WIDTH 512u
 #define LAYERS 12u
 
-static bool long_rope; /* the next model has this kind of scaling */
+static const char *rope_scaling; /* the next model has this kind of scaling */
 
 /* The keys that each maple model has, but one. */
 static const char *without;
@@ -67,7 +67,9 @@ static bn_status read_with(bn_hparams *hp, const char *arch, uint32_t head_dim, 
     bn_gguf_put_f32(&w, key, 1e-6f);
     if (strcmp(arch, "maple") == 0) put_maple(&w);
     snprintf(key, sizeof key, "%s.rope.scaling.type", arch);
-    if (long_rope) bn_gguf_put_str(&w, key, "longrope", 8);
+    if (rope_scaling != NULL) bn_gguf_put_str(&w, key, rope_scaling, strlen(rope_scaling));
+    snprintf(key, sizeof key, "%s.rope.scaling.factor", arch);
+    if (rope_scaling != NULL && strcmp(rope_scaling, "yarn") == 0) bn_gguf_put_f32(&w, key, 2);
     snprintf(key, sizeof key, "%s.%s", arch, suffix != NULL ? suffix : "");
     if (suffix != NULL && u32 != 0) bn_gguf_put_u32(&w, key, u32);
     if (suffix != NULL && u32 == 0) bn_gguf_put_f32(&w, key, f32);
@@ -147,6 +149,7 @@ TEST(maple_keys)
     near(hp.local_rope_base, 500);
     must(read_with(&hp, "maple", 64, "rope.dimension_count_swa", 0, 48, &err));
     assert_int_equal(hp.n_rot, 48);
+    refused(read_with(&hp, "maple", 64, "rope.dimension_count_swa", 0, 47, &err), BN_ERR_FORMAT);
     must(read_with(&hp, "maple", 64, "swiglu_clamp_exp", 3, 0, &err));
     near(hp.experts.limit, 3);
     must(read_with(&hp, "maple", 64, "swiglu_clamp_exp", 0, 0, &err));
@@ -180,6 +183,17 @@ TEST(minicpm_keys)
     near(hp.embd_scale, 2);
 }
 
+TEST(yarn_keys)
+{
+    bn_hparams hp;
+    rope_scaling = "yarn";
+    must(read_with(&hp, "qwen3", 64, "rope.freq_base", 1.5f, 0, &err));
+    near(hp.yarn.factor, 2);
+    refused(read_with(&hp, "qwen3", 64, "rope.freq_base", 1, 0, &err), BN_ERR_FORMAT);
+    assert_string_equal(err.where, "qwen3.rope.freq_base");
+    rope_scaling = NULL;
+}
+
 /* The length of the context that is used, and keys that would change the result. */
 TEST(long_rope_keys)
 {
@@ -197,10 +211,10 @@ TEST(long_rope_keys)
                  {"rope.scaling.factor", 4.0f, 0, 0, BN_ERR_UNSUPPORTED}};
     bn_hparams hp;
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
-        long_rope = true;
+        rope_scaling = "longrope";
         bn_status status =
             attempt(read_with(&hp, "minicpm", 128, CASES[i].suffix, CASES[i].f32, CASES[i].u32, &err));
-        long_rope = false;
+        rope_scaling = NULL;
         assert_int_equal(status, CASES[i].status);
         if (status == BN_OK) assert_int_equal(hp.n_ctx, CASES[i].n_ctx);
     }

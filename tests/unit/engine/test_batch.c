@@ -490,3 +490,46 @@ TEST(a_scheduler_refuses_what_it_cannot_run)
 }
 
 GROUP(open_common, close_common)
+
+/* A start fails at each allocation; the generation that runs goes on, and gets what it gets alone. */
+TEST(a_start_without_memory_disturbs_nobody)
+{
+    bn_session *session = open_session(common, 64, 8, 1);
+    bn_scheduler *sched = NULL;
+    bn_sequence *second = NULL;
+    int32_t ids[64];
+    for (size_t i = 0; i < BN_ARRAY_LEN(ids); i++)
+        ids[i] = (int32_t)(i + 40);
+    bn_generation running = make_request(ids, 0), alone = make_request(ids, 0), late = make_request(ids, 1);
+    running.n_predict = alone.n_predict = 30;
+    late.draft.kind = BN_DRAFT_GIVEN;
+    late.draft.given = ids;
+    late.draft.n_given = 8; /* more rows of logits */
+    must(bn_generate(session, NULL, &alone, &err));
+    must(bn_session_truncate(session, 0, &err));
+    must(bn_sequence_open(&second, session, 0, &err));
+    must(bn_scheduler_open(&sched, session, NULL, 2, &err));
+    must(bn_scheduler_add(sched, bn_session_sequence(session), &running, &err));
+    bn_status status = BN_ERR_NOMEM;
+    uint64_t n = 0;
+    while (status == BN_ERR_NOMEM) {
+        must(bn_scheduler_step(sched, &err));
+        bn_mem_fail_after(++n);
+        status = bn_scheduler_add(sched, second, &late, NULL);
+        bn_mem_fail_after(0);
+    }
+    assert_int_equal(status, BN_OK);
+    assert_in_range(n, 3, 20);
+    bn_scheduler_cancel(sched, &late);
+    while (bn_scheduler_n_running(sched) > 0) {
+        must(bn_scheduler_step(sched, &err));
+        (void)bn_scheduler_take(sched);
+    }
+    assert_string_equal(running.chain, alone.chain);
+    bn_scheduler_close(sched);
+    bn_generation_release(&running);
+    bn_generation_release(&alone);
+    bn_generation_release(&late);
+    bn_sequence_close(second);
+    bn_session_close(session);
+}

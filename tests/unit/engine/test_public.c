@@ -5,6 +5,8 @@
  */
 #undef BN_INTERNAL
 #define BN_EXPERIMENTAL
+#include <math.h>
+
 #include "bn.h"
 
 #include "tests/unit/status.h"
@@ -60,8 +62,15 @@ TEST(settings_are_checked)
     static const struct {
         bn_setting setting;
         double value;
-    } BAD[] = {{BN_SET_N_PREDICT, -1}, {BN_SET_N_PREDICT, 1.5}, {BN_SET_TOP_K, 0x1p32},
-               {BN_SET_SEED, 0x1p54},  {BN_SET_CHAIN, 2},       {(bn_setting)1000, 0}};
+    } BAD[] = {{BN_SET_N_PREDICT, -1},    {BN_SET_N_PREDICT, 0},
+               {BN_SET_N_PREDICT, 1.5},   {BN_SET_N_PREDICT, 0x1p24 + 1},
+               {BN_SET_TOP_K, 0x1p32},    {BN_SET_SEED, 0x1p54},
+               {BN_SET_CHAIN, 2},         {BN_SET_TOP_P, 1.5},
+               {BN_SET_MIN_P, -1},        {BN_SET_TEMPERATURE, -1},
+               {BN_SET_TEMPERATURE, NAN}, {BN_SET_REPEAT_PENALTY, 0},
+               {BN_SET_N_TOP, 1001},      {BN_SET_MOST_DRAFTS, 0},
+               {BN_SET_MOST_DRAFTS, 65},  {BN_SET_PRESENCE_PENALTY, 3},
+               {(bn_setting)1000, 0}};
     bn_query *query = NULL;
     refused(bn_query_open(&query, PROMPT, 0, NULL), BN_ERR_ARG);
     must(bn_query_open(&query, PROMPT, 4, NULL));
@@ -128,6 +137,68 @@ TEST(a_query_gives_generations)
     bn_scheduler_close(scheduler);
     bn_generation_close(taken);
     bn_generation_close(first);
+    bn_query_close(query);
+}
+
+/* Drafts that were evaluated and taken back leave no trace: stopped at each token of an answer that is expected. */
+TEST(the_hidden_state_is_of_the_last_position)
+{
+    size_t n = 0, n_bytes = bn_model_get(model, BN_MODEL_N_EMBD) * sizeof(float);
+    bn_query *query = NULL;
+    void *want = malloc(n_bytes);
+    must(bn_query_open(&query, PROMPT, 4, NULL));
+    bn_generation *answer = generate(query);
+    const int32_t *ids = bn_generation_ids(answer, &n);
+    for (size_t i = 0; i < n; i++) {
+        bn_query *stops = NULL;
+        must(bn_query_open(&stops, PROMPT, 4, NULL));
+        must(bn_query_add_stop_id(stops, ids[i], NULL));
+        bn_generation_close(generate(stops));
+        uint32_t position = bn_session_position(session);
+        memcpy(want, bn_session_hidden(session), n_bytes);
+        must(bn_query_expect(stops, ids, n, NULL));
+        bn_generation_close(generate(stops));
+        assert_int_equal(bn_session_position(session), position);
+        assert_memory_equal(bn_session_hidden(session), want, n_bytes);
+        bn_query_close(stops);
+    }
+    free(want);
+    bn_generation_close(answer);
+    bn_query_close(query);
+}
+
+static bool cancel_later(void *user)
+{
+    return --*(int *)user == 0;
+}
+
+/* An evaluation that fails or is cancelled leaves the timeline; that of an embedding, which is another one, empties it. */
+TEST(timelines_after_errors)
+{
+    static const int32_t BAD[] = {1, 2, -5};
+    float vector[1024];
+    bn_query *query = NULL;
+    bn_generation *none = NULL;
+    const bn_embed_options mean = {.size = sizeof mean, .pooling = BN_POOLING_MEAN};
+    assert_true(bn_model_get(model, BN_MODEL_N_VOCAB) <= sizeof vector / sizeof *vector);
+    must(bn_query_open(&query, PROMPT, 4, NULL));
+    must(bn_session_truncate(session, 0, NULL));
+    must(bn_session_eval(session, PROMPT, 3, BN_LOGITS_LAST, vector, NULL));
+    for (int at = 1; at < 10; at++) {
+        int left = at; /* the prompt, then tokens */
+        bn_session_set_cancel(session, cancel_later, &left);
+        refused(bn_session_generate(session, NULL, query, &none, NULL), BN_ERR_CANCELLED);
+        assert_int_equal(bn_session_position(session), 3);
+    }
+    bn_session_set_cancel(session, NULL, NULL);
+    refused(bn_session_embed(session, BAD, 3, &mean, vector, NULL), BN_ERR_ARG);
+    refused(bn_session_embed(session, BAD, 0, &mean, vector, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_session_position(session), 3);
+    int left = 1;
+    bn_session_set_cancel(session, cancel_later, &left);
+    refused(bn_session_embed(session, PROMPT, 4, &mean, vector, NULL), BN_ERR_CANCELLED);
+    assert_int_equal(bn_session_position(session), 0);
+    bn_session_set_cancel(session, NULL, NULL);
     bn_query_close(query);
 }
 

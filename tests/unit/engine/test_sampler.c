@@ -213,6 +213,24 @@ TEST(seeds_repeat)
     bn_sampler_close(c);
 }
 
+/* Logits divided by it are infinite: the best one is chosen, of equal ones the first or the second. */
+TEST(the_least_temperatures_are_greedy)
+{
+    static const float TIED[N] = {-3.0f, -1.0f, -9.0f, -1.0f, -INFINITY, -2.0f};
+    for (float t = 1e-36f; t > 0.0f; t /= 10.0f)
+        for (uint32_t top_k = 0; top_k <= 2; top_k += 2) {
+            bn_sampler *sampler = NULL;
+            bn_sampler_options o = BN_SAMPLER_OPTIONS_INIT;
+            o.temperature = t;
+            o.top_k = top_k;
+            must(bn_sampler_open(&sampler, &o, N, NULL));
+            int32_t id = bn_sampler_next(sampler, TIED, NULL, 0);
+            assert_true(id == 1 || id == 3);
+            assert_int_equal(bn_sampler_next(sampler, LOGITS, NULL, 0), 1);
+            bn_sampler_close(sampler);
+        }
+}
+
 TEST(bad_options_are_refused)
 {
     const bn_sampler_options bad[] = {

@@ -313,6 +313,23 @@ TEST(a_cancelled_prompt_leaves_the_timeline)
     expect_logits(f.ids, N_IDS);
 }
 
+TEST(so_does_a_cancelled_generation)
+{
+    int n_calls = 0;
+    bn_query *query = NULL;
+    bn_generation *none = NULL;
+    assert_int_equal(truncate_to(f.session, 0), 0);
+    eval(f.session, f.ids, 5, f.got);
+    must(bn_query_open(&query, f.ids, 20, NULL)); /* three passes */
+    bn_session_set_cancel(f.session, cancel_third, &n_calls);
+    refused(bn_session_generate(f.session, NULL, query, &none, NULL), BN_ERR_CANCELLED);
+    bn_session_set_cancel(f.session, NULL, NULL);
+    assert_int_equal(bn_session_position(f.session), 5);
+    eval(f.session, f.ids + 5, N_IDS - 5, f.got);
+    expect_logits(f.ids, N_IDS);
+    bn_query_close(query);
+}
+
 /* A file has the snapshots of its tokens, and the state after all of them. */
 TEST_IN(files_have_the_states, make_folder, remove_folder)
 {
