@@ -3,7 +3,7 @@
  * Ed25519 by libcrypto, and the PEM forms of its keys. They are fixed bytes followed by 32 bytes of key (RFC 8410), so
  * no ASN.1 parser sees a key file.
  */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE /* memmem */
 #include "lab/receipt/open.h"
 
 #include <openssl/evp.h>
@@ -15,6 +15,7 @@
 
 #define KEY_BYTES 32u
 #define MAX_PEM_BYTES 4096u
+#define BEGIN "-----BEGIN "
 
 struct bn_key {
     EVP_PKEY *pkey;
@@ -82,7 +83,10 @@ bn_status bn_key_read(struct bn_key **out, bool private, const char *pem, size_t
     if (n > MAX_PEM_BYTES)
         return bn_fail(err, BN_ERR_LIMIT, "a key file of more than %u bytes", MAX_PEM_BYTES);
     BIO *bio = BIO_new_mem_buf(pem, (int)n);
-    bool ok = bio != NULL && PEM_read_bio_ex(bio, &name, &header, &der, &n_der, PEM_FLAG_SECURE) == 1 &&
+    const char *first = memmem(pem, n, BEGIN, strlen(BEGIN));
+    bool ok = first != NULL &&
+              memmem(first + 1, n - (size_t)(first + 1 - pem), BEGIN, strlen(BEGIN)) == NULL && bio != NULL &&
+              PEM_read_bio_ex(bio, &name, &header, &der, &n_der, PEM_FLAG_SECURE) == 1 &&
               strcmp(name, form->label) == 0 && (size_t)n_der == form->n + KEY_BYTES &&
               memcmp(der, form->head, form->n) == 0;
     if (ok) memcpy(raw, der + form->n, KEY_BYTES);

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "lab/receipt/receipt.h"
 #include "lab/verify/checks.h"
@@ -51,24 +52,36 @@ bool bn_check_token_ids(const struct bn_check *c)
     return PASS(c, "all below %llu", n_vocab);
 }
 
-/* Where the first generated id that is in request.stop_ids is, SIZE_MAX for nowhere. */
-static size_t find_stop_id(const struct bn_check *c)
+static int compare_ids(const void *a, const void *b)
 {
-    const bn_json *stops = bn_json_path(c->p, "request.stop_ids");
-    size_t at = 0;
-    uint64_t id, stop;
-    for (const bn_json *e = bn_json_first(bn_json_path(c->p, "result.ids")); e != NULL;
-         e = bn_json_next(e), at++)
-        for (const bn_json *s = bn_json_first(stops); s != NULL; s = bn_json_next(s))
-            if (bn_json_u64(e, &id) && bn_json_u64(s, &stop) && id == stop) return at;
-    return SIZE_MAX;
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where the first generated id that is in request.stop_ids is, SIZE_MAX for nowhere. */
+static bool find_stop_id(const struct bn_check *c, size_t *at)
+{
+    const bn_json *list = bn_json_path(c->p, "request.stop_ids"), *e;
+    uint64_t id, *stops = bn_alloc(bn_json_size(list), sizeof *stops);
+    size_t n = 0;
+    if (stops == NULL) return bn_rule_error(c, BN_ERR_NOMEM);
+    for (e = bn_json_first(list); e != NULL; e = bn_json_next(e))
+        n += bn_json_u64(e, &stops[n]);
+    qsort(stops, n, sizeof *stops, compare_ids);
+    *at = 0;
+    for (e = bn_json_first(bn_json_path(c->p, "result.ids")); e != NULL; e = bn_json_next(e), ++*at)
+        if (bn_json_u64(e, &id) && bsearch(&id, stops, n, sizeof *stops, compare_ids) != NULL) break;
+    if (e == NULL) *at = SIZE_MAX;
+    bn_free(stops);
+    return true;
 }
 
 static bool check_reason(const struct bn_check *c, enum bn_stop_reason reason)
 {
     ull generated = c->k->all.tokens_generated, requested = c->k->all.tokens_requested,
         prompt = c->k->result.prompt_tokens, ctx = c->k->resolved.ctx;
-    size_t stop_id = find_stop_id(c);
+    size_t stop_id;
+    if (!find_stop_id(c, &stop_id)) return false;
     if (prompt + generated > ctx + 1)
         return FAIL(c, "%llu tokens of prompt and %llu generated ones do not fit the context of %llu", prompt,
                     generated, ctx);

@@ -127,3 +127,23 @@ bool bn_receipt_policy_lists(const struct bn_receipt_policy *policy, const char 
     if (n_listed != NULL) *n_listed = bn_json_size(array);
     return bn_json_has_text(array, text);
 }
+
+bool bn_receipt_policy_requires(const struct bn_receipt_policy *p, const char *rule)
+{
+    const struct {
+        const char *rule;
+        bool asked;
+    } RULES[] = {
+        {"signature", p->require_signature},
+        {"freshness", p->max_age_s > 0},
+        {"gpu-kernels", p->require_gpu_kernels},
+        {"quantized-kernels", p->require_quantized_kernels},
+        {"performance-measured", p->validate_performance},
+        {"model-allowed", bn_json_size(bn_json_get(p->source, "model_sha256")) > 0},
+        {"program", p->require_clean_program || bn_json_size(bn_json_get(p->source, "program_sha256")) > 0},
+        {"git", p->require_clean_git},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
+        if (RULES[i].asked && strcmp(RULES[i].rule, rule) == 0) return true;
+    return bn_receipt_policy_lists(p, "require", rule, NULL);
+}

@@ -39,6 +39,15 @@ static bn_status check_file(struct bn_release_files *files, const bn_json *subje
     return BN_OK;
 }
 
+/* The provenance, or a copy of it under the same name. */
+static bool is_own(const char *path, const char *own)
+{
+    char a[BN_SHA256_HEX], b[BN_SHA256_HEX];
+    return strcmp(bn_receipt_base_name(path), bn_receipt_base_name(own)) == 0 &&
+           bn_sha256_file(path, a, NULL) == BN_OK && bn_sha256_file(own, b, NULL) == BN_OK &&
+           strcmp(a, b) == 0;
+}
+
 bn_status bn_release_files_read(struct bn_release_files *files, const bn_json *statement, const char *path,
                                 const char *own, bn_error *err)
 {
@@ -53,11 +62,12 @@ bn_status bn_release_files_read(struct bn_release_files *files, const bn_json *s
         int n = snprintf(file, sizeof file, "%s/%s", path, bn_json_text_of(s, "name"));
         if (n > 0 && (size_t)n < sizeof file) status = check_file(files, subjects, file, err);
     }
-    for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir))
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            strcmp(e->d_name, bn_receipt_base_name(own)) != 0 &&
-            bn_json_find(subjects, "name", e->d_name) == NULL)
-            note(files, e->d_name, "is not in the provenance");
+    for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+        bool dots = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+        if (dots || bn_json_find(subjects, "name", e->d_name) != NULL) continue;
+        snprintf(file, sizeof file, "%s/%s", path, e->d_name);
+        if (!is_own(file, own)) note(files, e->d_name, "is not in the provenance");
+    }
     closedir(dir);
     return status;
 }

@@ -148,19 +148,21 @@ static bn_status compare_answer(const struct bn_replay *r, const bn_tokenizer *t
     return BN_OK;
 }
 
-/* Whether a text has these tokens, with or without the first one and special tokens. */
-static bn_status gives_prompt(const struct bn_replay *r, const bn_tokenizer *tok, const char *text, size_t n,
-                              bool *same)
+/* Whether the vocabulary gives this text back, as plain text or with special tokens. */
+static bn_status gives_back(const struct bn_replay *r, const bn_tokenizer *tok, const char *text, size_t n,
+                            bool *same)
 {
     *same = false;
-    for (unsigned flags = 0; flags < 4 && !*same; flags++) {
+    for (unsigned flags = 0; flags <= BN_TOKENIZE_SPECIAL && !*same; flags += BN_TOKENIZE_SPECIAL) {
         int32_t *ids = NULL;
-        size_t n_ids = 0;
+        char *back = NULL;
+        size_t n_ids = 0, n_back = 0;
         bn_status status = bn_tokenize(tok, text, n, flags, &ids, &n_ids, r->err);
-        if (status == BN_ERR_NOMEM) return status;
-        *same =
-            status == BN_OK && n_ids == r->gen.n_prompt && memcmp(ids, r->prompt, n_ids * sizeof *ids) == 0;
+        if (status == BN_OK) status = bn_detokenize(tok, ids, n_ids, true, &back, &n_back, r->err);
+        *same = status == BN_OK && n_back == n && memcmp(back, text, n) == 0;
         bn_free(ids);
+        bn_free(back);
+        if (status == BN_ERR_NOMEM) return status;
     }
     return BN_OK;
 }
@@ -191,7 +193,8 @@ static bn_status compare_prompt(const struct bn_replay *r, const bn_tokenizer *t
                                 struct bn_replay_result *out)
 {
     const char *claimed = bn_json_text_of(r->predicate, "request.prompt_sha256");
-    bool found = false, fits = true, faithful = false;
+    bool found = false, faithful = false; /* tokens that were given have no template */
+    bool fits = claimed[0] != '\0' || bn_json_text_is(r->predicate, "request.template", "raw");
     size_t skips = r->gen.n_prompt > 1 && r->prompt[0] == bn_tokenizer_bos(tok) ? 1 : 0;
     for (size_t skip = 0; skip <= skips && !found && claimed[0] != '\0'; skip++) {
         char *text = NULL, hex[BN_SHA256_HEX];
@@ -203,7 +206,7 @@ static bn_status compare_prompt(const struct bn_replay *r, const bn_tokenizer *t
         if (found)
             status = check_template(r, text, n, &fits);
         else if (!faithful)
-            status = gives_prompt(r, tok, text, n, &faithful);
+            status = gives_back(r, tok, text, n, &faithful);
         bn_free(text);
         BN_TRY(status);
     }

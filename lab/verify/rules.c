@@ -66,18 +66,34 @@ const char *bn_verdict_name(enum bn_receipt_verdict verdict)
 static void run_rule(const struct bn_rule *rule, const struct bn_check *c)
 {
     struct bn_rule_result *out = c->out;
-    if (bn_receipt_policy_lists(c->in->policy, "off", rule->id, NULL)) {
+    /* Nothing but the signature speaks for what cannot be read. */
+    bool off = c->in->receipt->root != NULL && bn_receipt_policy_lists(c->in->policy, "off", rule->id, NULL);
+    if (off)
         SKIP(c, "switched off by the policy");
-        return;
-    }
-    (void)rule->check(c);
+    else
+        (void)rule->check(c);
     if (out->status == BN_OK && out->verdict == BN_VERDICT_SKIP &&
-        bn_receipt_policy_lists(c->in->policy, "require", rule->id, NULL)) {
+        (off ? bn_receipt_policy_requires(c->in->policy, rule->id)
+             : bn_receipt_policy_lists(c->in->policy, "require", rule->id, NULL))) {
         char why[sizeof out->reason];
         memcpy(why, out->reason, sizeof why);
-        FAIL(c, "required by the policy: %.200s", why);
+        FAIL(c, "required: %.200s", why);
         out->no_data = true;
     }
+}
+
+/* A gate without data fails: a rule that is required, and that this kind of receipt does not have. */
+static void require_rules(const struct bn_check *c, const struct bn_rules_report *report)
+{
+    const struct bn_rule *all[] = {RULES, TRAINING};
+    const size_t n[] = {BN_ARRAY_LEN(RULES), BN_ARRAY_LEN(TRAINING)};
+    for (size_t k = 0; k < BN_ARRAY_LEN(all); k++)
+        for (size_t i = 0; i < n[k]; i++)
+            if (bn_receipt_policy_requires(c->in->policy, all[k][i].id) &&
+                find(report->rules, report->n_rules, all[k][i].id) == NULL) {
+                FAIL(c, "%s is required, and this kind of receipt has no such rule", all[k][i].id);
+                return;
+            }
 }
 
 /* Nothing that failed: the highest level of which something passed, without a gap. */
@@ -88,9 +104,9 @@ static void judge(struct bn_rules_report *report, const struct bn_rules_input *i
     const struct bn_rule_result *signature = bn_rules_result(report, "signature"),
                                 *self = bn_rules_result(report, "self-digest");
     /* Were the kernels of a statement compared with the table, or is that rule switched off? */
-    bool unknown =
-        r->statement != NULL && bn_rules_result(report, "kernels-known")->verdict == BN_VERDICT_SKIP;
-    report->verified = report->n_failed == 0 && report->n_undecided == 0;
+    bool unknown = r->statement != NULL && report->rules == RULES &&
+                   bn_rules_result(report, "kernels-known")->verdict == BN_VERDICT_SKIP;
+    report->verified = report->n_failed == 0 && report->n_undecided == 0 && r->root != NULL;
     report->unbound =
         report->n_failed == 0 && bn_rules_result(report, BN_RULE_BOUND)->verdict == BN_VERDICT_UNDECIDED;
     report->bound = r->root != NULL &&
@@ -129,6 +145,8 @@ bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_inp
             SKIP(&c, "not reached");
         else
             run_rule(&rules[i], &c);
+        if (strcmp(rules[i].id, BN_RULE_BOUND) == 0 && !unread && failed[INTEGRITY] == 0)
+            require_rules(&c, report);
         if (out->status != BN_OK) {
             bn_status status = out->status;
             *report = (struct bn_rules_report){0};

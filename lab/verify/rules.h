@@ -42,6 +42,8 @@ BN_MUST_CHECK bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy,
 bool bn_receipt_policy_demands(const struct bn_receipt_policy *policy);
 void bn_receipt_policy_release(struct bn_receipt_policy *policy);
 
+/* Whether a rule may not skip: the list `require` has it, or a member or an option asks for it. */
+bool bn_receipt_policy_requires(const struct bn_receipt_policy *policy, const char *rule);
 /* Whether text is an element of the list of that name. *n_listed (may be NULL) gets the list's length. */
 bool bn_receipt_policy_lists(const struct bn_receipt_policy *policy, const char *list, const char *text,
                              size_t *n_listed);

@@ -21,7 +21,7 @@ commit=0123456789abcdef0123456789abcdef01234567
 sign() { "$verify" sign "$1" --key "${3:-key}" -o "$2"; }
 check 'a provenance is signed' sign statement.json release/p.dsse
 release() { "$verify" release/p.dsse --public-key key.pub --files release "$@"; }
-says 0 'its files verify' '^release/p.dsse: verified, level: integrity; 5 of 5 rules' release
+says 0 'its files verify' '^release/p.dsse: verified, level: consistency; 5 of 5 rules' release
 says 0 'version, commit and builder are printed' "^4 files, version 0.1.0, commit $commit, built by https://bn.invalid/release/by-hand" release
 says 0 'the document has every rule' '"id": "release-files"' release --json
 check 'it names the packages that were used' grep -q 'pkg:deb/debian/gcc@4:12.2.0-3?arch=amd64' statement.json
@@ -54,6 +54,9 @@ fault 'hidden ones too' '.hidden is not in the provenance' 'echo three >.hidden'
 fault 'and a folder in place of a file' 'one.deb is missing' 'rm one.deb && mkdir one.deb'
 fault 'changed digests of the list too' 'SHA256SUMS has another sha256' 'sed -i s/0/1/ SHA256SUMS'
 echo other >other.deb
+echo evil >release/p.dsse
+says 5 'and another file under the name of the provenance' 'p.dsse is not in the provenance' "$verify" elsewhere/p.dsse --public-key key.pub --files release
+cp elsewhere/p.dsse release/
 says 5 'a file of something else is refused' 'other.deb is not in the provenance' "$verify" release/p.dsse --public-key key.pub --files other.deb
 says 3 'a folder that does not exist' 'nowhere' "$verify" release/p.dsse --public-key key.pub --files nowhere
 
@@ -75,7 +78,9 @@ edited() { # TITLE STATUS PATTERN EXPRESSION: Python that changes the statement 
     python3 -c "import json; s = json.load(open('statement.json')); p = s['predicate']; b = p['buildDefinition']; $4; json.dump(s, open('edited.json', 'w'))"
     rm -rf edited && mkdir edited
     if sign edited.json edited/p.dsse 2>said; then
-        says "$2" "$1" "$3" "$verify" edited/p.dsse --public-key key.pub --files release
+        cp edited/p.dsse release/
+        says "$2" "$1" "$3" "$verify" release/p.dsse --public-key key.pub --files release
+        cp elsewhere/p.dsse release/
     else
         says 5 "$1" "$3" bash -c 'cat said; exit 5'
     fi

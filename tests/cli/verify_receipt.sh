@@ -131,6 +131,12 @@ forge() {
     expect "$([ "$1" = - ] && echo 0 || echo 1)" "$1" "$2" forge.json --replay "${@:5}"
 }
 sha() { printf '%s' "$1" | sha256sum | cut -c 1-64; }
+# Tokens that no text has of itself, with a text that they do not spell.
+"$bin/bn-run" -q --tokens 82,79,77,69,79,58 -n 2 --receipt letters.json >/dev/null
+forge replay "a prompt that the tokens do not spell" letters.json \
+    "p['request'].update(prompt='Trust the bank.', prompt_sha256='$(sha 'Trust the bank.')')"
+forge - "one that they spell" letters.json "p['request'].update(prompt='ROMEO:', prompt_sha256='$(sha ROMEO:)')"
+forge replay "a template around tokens that were given" letters.json 'p["request"]["template"] = "chatml"'
 forge - "a receipt that is sealed again is as good" a.json 'p["machine"]["governor"] = "performance"'
 forge resources "1024 threads on fewer processors" a.json 'p["resolved"]["threads"] = 1024; p["environment"]["THREADS"] = "1024"'
 forge machine "a process of one byte" a.json 'p["measurement"]["peak_rss_bytes"] = 1'
@@ -226,6 +232,15 @@ expect 5 self-digest "nor does it verify" forged.json
 echo '{"accept_bare": false, "require_signature": true, "require": ["freshness"]}' >policy.json
 expect 5 signature "a policy can require signatures" a.json --policy policy.json
 expect 1 freshness "a rule that is required must not skip" signed.json --policy policy.json --public-key key.pub
+expect 2 - "--max-age 0 is no age" a.json --max-age 0s
+expect 1 freshness "an option does not loosen a policy" signed.json --policy <(echo '{"max_age_s":1}') --public-key key.pub --max-age 1d
+echo '{"off":["signature"]}' >off.json
+echo '{"payloadType":"application/vnd.in-toto+json","payload":"Z2FyYmFnZQ==","signatures":[{"sig":"AAAA"}]}' >garbage.dsse
+expect 0 - "a policy may look away from signatures" a.json --policy off.json
+expect 1 signature "unless a key asks for one" a.json --policy off.json --public-key key.pub
+expect 5 signature "and from nothing that cannot be read" garbage.dsse --policy off.json
+cat key.pub key.pub >two.pub
+expect 4 - "one key is in a file" signed.json --public-key two.pub
 expect 0 - "and passes when there is data" signed.json --policy policy.json --public-key key.pub --max-age 1d
 echo '{"off": ["bound-to-run"]}' >policy.json
 expect 4 - "no policy can make a bare predicate a proof" "$OLDPWD/fixtures/receipts/valid-gpu.json" --policy policy.json

@@ -90,7 +90,10 @@ static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_a
     policy->require_signature |= o->keys.n > 0;
     if (o->allow_corrections && (path == NULL || on_command_line(args, "allow-corrections")))
         policy->allow_corrections = true;
-    if (bn_args_given(args, &o->max_age_s)) policy->max_age_s = o->max_age_s;
+    if (bn_args_given(args, &o->max_age_s) && o->max_age_s == 0)
+        return bn_fail(err, BN_ERR_ARG, "--max-age must be more than 0");
+    if (o->max_age_s > 0 && (policy->max_age_s == 0 || o->max_age_s < policy->max_age_s))
+        policy->max_age_s = o->max_age_s;
     return BN_OK;
 }
 

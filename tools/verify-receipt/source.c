@@ -191,7 +191,11 @@ bn_status bn_verify_source_next(struct bn_verify_source *s, struct bn_verify_ite
         if (*more || s->folder == NULL) return BN_OK;
         const FTSENT *file = next_file(s, err, &status);
         if (file == NULL) return status;
-        if (ends_with(file->fts_name, ".jsonl")) {
+        struct stat st;
+        bool is_named =
+            file->fts_level == 0; /* that one may be a pipe; in a folder nothing else than files is read */
+        if (ends_with(file->fts_name, ".jsonl") &&
+            (is_named || (stat(file->fts_path, &st) == 0 && S_ISREG(st.st_mode)))) {
             BN_TRY(open_lines(s, file->fts_path, err));
             continue;
         }

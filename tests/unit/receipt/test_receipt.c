@@ -51,7 +51,7 @@ TEST(a_receipt_says_what_ran)
 {
     static const bn_sampler_options SAMPLED = {0,          0.7f, 40,   0.9f, 0.05f, 1.1f, 64,
                                                UINT64_MAX, 0.0f, 0.0f, NULL, 0,     0};
-    static const char TEXT[] = "a prompt\nof two lines";
+    static const char TEXT[] = "ROMEO:\nTo"; /* PROMPT */
     struct run run;
     const char *text = NULL;
     double number = 0;

@@ -32,7 +32,14 @@ TEST(demands_are_met_or_refused)
         {"{\"require\":[\"text-digest\",\"rate\"]}", ""},
         {"{\"require\":[\"model\"]}", "model"},
         {"{\"require\":[\"freshness\",\"replay\"]}", "freshness,replay"},
-        {"{\"off\":[\"freshness\"],\"require\":[\"freshness\"]}", ""},
+        {"{\"off\":[\"freshness\"]}", ""},
+        {"{\"off\":[\"freshness\"],\"require\":[\"freshness\"]}", "freshness"},
+        {"{\"off\":[\"freshness\"],\"max_age_s\":3600}", "freshness"},
+        {"{\"off\":[\"git\"],\"require_clean_git\":true}", "git"},
+        {"{\"off\":[\"model-allowed\"],"
+         "\"model_sha256\":[\"0000000000000000000000000000000000000000000000000000000000000000\"]}",
+         "model-allowed"},
+        {"{\"require\":[\"training-model\"]}", "bound-to-run"}, /* it has no such rule */
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         struct bn_receipt_policy policy = read_policy(CASES[i].policy);
@@ -227,6 +234,8 @@ TEST(parity_is_that_of_the_receipt)
         {"parity", P "parity.references.0.result", "\"differ\"", NULL, NULL},
         {"parity", P "parity.references.0.compared", "0", P "parity.compared", "0"},
         {"parity", P "parity.references.0.rungs", "{\"tokens\":\"fail\"}", NULL, NULL},
+        {"parity", P "parity.references.0.rungs", "{\"tokens\":\"skip\"}", NULL, NULL},
+        {"parity", P "parity.references.0.rungs", "{}", NULL, NULL},
         {"parity", P "parity.references.0.rungs", "", NULL, NULL},
         {"parity", P "parity.references.0.name", "null", NULL, NULL},
         {"parity", P "parity.schema", "", NULL, NULL},
