@@ -102,6 +102,9 @@ def test_errors(model, tmp_path):
     fails(bn.Status.FORMAT, "", model.generate, "a", grammar="root ::= none")
     fails(bn.Status.UNSUPPORTED, "", model.generate, "a", json_schema={"not": {}})
     fails(bn.Status.ARG, "NUL", model.generate, "a", stop="\0")
+    fails(bn.Status.ARG, "seed", model.generate, "a", seed=2**53 + 1)
+    fails(bn.Status.ARG, "max_tokens", model.generate, "a", max_tokens=10**400)
+    assert model.generate("The LORD", max_tokens=4, stop=["", "zzz"]).text == model.generate("The LORD", max_tokens=4).text
     fails(bn.Status.LIMIT, "", model.generate, [1] * (model.n_ctx + 1))
     fails(bn.Status.ARG, "template", model.chat, [{"role": "user", "content": "a"}], template="none")
     fails(bn.Status.ARG, "", model.chat, [])
