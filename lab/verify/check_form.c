@@ -14,7 +14,9 @@ bool bn_check_signature(const struct bn_check *c)
 {
     const struct bn_receipt *r = c->in->receipt;
     uint64_t threshold = c->in->policy->signature_threshold == 0 ? 1 : c->in->policy->signature_threshold;
-    c->out->no_data = r->form == BN_RECEIPT_BARE || r->form == BN_RECEIPT_TRAINING;
+    const struct bn_training_files *f = c->in->files; /* without one of the run it is as a bare predicate */
+    bool alone = f == NULL || (f->model_sha256[0] == '\0' && f->checkpoint_sha256[0] == '\0');
+    c->out->no_data = r->form == BN_RECEIPT_BARE || (r->form == BN_RECEIPT_TRAINING && alone);
     if (r->form != BN_RECEIPT_ENVELOPE && c->in->policy->require_signature)
         return FAIL(c, "a signature is required, and there is none");
     if (r->form != BN_RECEIPT_ENVELOPE) return SKIP(c, "not signed");
