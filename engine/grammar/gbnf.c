@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads GBNF, the notation of llama.cpp: rules "name ::= alternatives", "literals", [classes], ., (groups), the
- * repetitions * + ? {m} {m,} {m,n}, and # comments. A rule ends at the end of its line, unless a group is open or the
- * next line begins with |. The open groups are a list, so that depth takes no stack.
+ * repetitions * + ? {m} {m,} {m,n}, and # comments. A rule ends at the end of its line, unless a group is open, it
+ * ends in | or the next line begins with |. The open groups are a list, so that depth takes no stack.
  */
 #include <stdlib.h>
 
@@ -351,7 +351,10 @@ static bn_status take_element(struct parser *p)
         return BN_OK;
     }
     p->at++;
-    if (c == '|') return next_alternative(p);
+    if (c == '|') {
+        skip_blanks(p, true);
+        return next_alternative(p);
+    }
     if (c == '*') return repeat(p, start, 0, BN_GRAMMAR_UNLIMITED);
     if (c == '+') return repeat(p, start, 1, BN_GRAMMAR_UNLIMITED);
     if (c == '?') return repeat(p, start, 0, 1);

@@ -71,6 +71,7 @@ TEST(texts_match_or_do_not)
         {"root ::= \"a\" | \"bc\" # comment\n", "bc", 2},
         {"root ::= \"a\"\n  | \"bc\"\n\n# comment\nother ::= \"x\"", "bc", 2},
         {"root ::= (\n \"a\" |\n \"b\"\n) \"c\"", "bc", 2},
+        {"root ::= \"a\" | # comment\n\n  \"bc\" |\n\"d\"\n", "d", 2},
         {"root ::= | \"a\"", "a", 2},
         {"root ::= \"\" \"a\" \"\"", "a", 2},
         {"root ::= [a-c]+ [^a-c]", "abcc!", 2},
