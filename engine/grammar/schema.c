@@ -130,9 +130,8 @@ static bn_status check_keywords(struct bn_schema *s, const bn_json *schema)
     return BN_OK;
 }
 
-/* The keyword is the only one of the part but for annotations and one other. */
-static bn_status check_alone(struct bn_schema *s, const bn_json *schema, const char *keyword,
-                             const char *other)
+bn_status bn_schema_check_alone(struct bn_schema *s, const bn_json *schema, const char *keyword,
+                                const char *other)
 {
     for (const bn_json *m = bn_json_first(schema); m != NULL; m = bn_json_next(m)) {
         const char *name = bn_json_name(m);
@@ -260,6 +259,7 @@ bn_status bn_schema_put(struct bn_schema *s, const bn_json *schema, struct bn_bu
 {
     static const char *const CHOICES[] = {"anyOf", "oneOf"};
     bool allowed;
+    unsigned types;
     if (e->failed) return bn_buf_check(e, s->err);
     if (bn_json_bool(schema, &allowed)) {
         if (!allowed)
@@ -272,28 +272,31 @@ bn_status bn_schema_put(struct bn_schema *s, const bn_json *schema, struct bn_bu
         return bn_fail(s->err, BN_ERR_FORMAT, "the schema %s is not an object, true or false", s->place);
     BN_TRY(check_keywords(s, schema));
     if (bn_json_get(schema, "$ref") != NULL) {
-        BN_TRY(check_alone(s, schema, "$ref", "$ref"));
+        BN_TRY(bn_schema_check_alone(s, schema, "$ref", "$ref"));
         return bn_schema_put_ref(s, bn_json_get(schema, "$ref"), e);
     }
     for (size_t i = 0; i < BN_ARRAY_LEN(CHOICES); i++)
         if (bn_json_get(schema, CHOICES[i]) != NULL) {
-            BN_TRY(check_alone(s, schema, CHOICES[i], CHOICES[i]));
+            BN_TRY(bn_schema_check_alone(s, schema, CHOICES[i], CHOICES[i]));
             return bn_schema_put_choice(s, schema, CHOICES[i], e);
         }
     if (bn_json_get(schema, "const") != NULL || bn_json_get(schema, "enum") != NULL) {
-        BN_TRY(check_alone(s, schema, bn_json_get(schema, "const") != NULL ? "const" : "enum", "type"));
+        BN_TRY(bn_schema_check_alone(s, schema, bn_json_get(schema, "const") != NULL ? "const" : "enum",
+                                     "type"));
         return bn_schema_put_values(s, schema, e);
     }
     const bn_json *all = bn_json_get(schema, "allOf");
     if (all != NULL && bn_json_kind(all) == BN_JSON_ARRAY && bn_json_size(all) == 1 &&
-        check_alone(&(struct bn_schema){0}, schema, "allOf", "allOf") == BN_OK) {
+        bn_schema_check_alone(&(struct bn_schema){0}, schema, "allOf", "allOf") == BN_OK) {
         size_t mark = bn_schema_enter(s, "allOf/0");
         BN_TRY(bn_schema_put(s, bn_json_first(all), e));
         bn_schema_leave(s, mark);
         return BN_OK;
     }
-    if (all != NULL) return bn_schema_put_object(s, schema, e);
-    return put_types(s, schema, e);
+    if (all == NULL) return put_types(s, schema, e);
+    BN_TRY(bn_schema_types(s, schema, &types));
+    if ((types & BN_TYPE_OBJECT) == 0) return bn_schema_refuse(s, "allOf", "is supported for objects only");
+    return bn_schema_put_object(s, schema, e);
 }
 
 /* Writes the rule of this name. */
@@ -331,10 +334,12 @@ void bn_schema_set_root(struct bn_schema *s, const bn_json *root)
 bn_status bn_schema_put_refs(struct bn_schema *s)
 {
     char name[24];
+    const bn_json *last;
     for (; s->n_done < s->n_refs; s->n_done++) {
         snprintf(s->place, sizeof s->place, "%s", s->ref_places[s->n_done]);
         s->n_place = strlen(s->place);
         snprintf(name, sizeof name, "r%zu", s->n_done);
+        BN_TRY(bn_schema_follow(s, s->refs[s->n_done], &last)); /* refuses a circle of references */
         BN_TRY(put_named(s, name, s->refs[s->n_done]));
     }
     return BN_OK;

@@ -69,6 +69,9 @@ unsigned bn_schema_type_of(const bn_json *value);
 /* A whole number that a keyword must have; *out stays when it is not there. */
 BN_MUST_CHECK bn_status bn_schema_count(struct bn_schema *s, const bn_json *schema, const char *keyword,
                                         uint32_t *out);
+/* The keyword is the only one of the part but for annotations and one other. */
+BN_MUST_CHECK bn_status bn_schema_check_alone(struct bn_schema *s, const bn_json *schema, const char *keyword,
+                                              const char *other);
 /* Keywords that say nothing about values. */
 bool bn_schema_is_annotation(const char *keyword);
 

@@ -3,6 +3,7 @@
  * enum and const, anyOf and oneOf, and references. The branches of oneOf must be told apart by their types, by their
  * values, or by the values of a member that all of them require: then one of them matches, as with anyOf.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,6 +11,16 @@
 #include "grammar/schema.h"
 
 /* ---- values ---- */
+
+/* From 2^53 on, a number may differ from its text in the schema. */
+static bool is_exact(const bn_json *value)
+{
+    double x;
+    bool exact = !bn_json_number(value, &x) || fabs(x) < BN_JSON_EXACT;
+    for (const bn_json *v = bn_json_first(value); v != NULL && exact; v = bn_json_next(v))
+        exact = is_exact(v);
+    return exact;
+}
 
 static bn_status put_value(struct bn_schema *s, const bn_json *value, struct bn_buf *e)
 {
@@ -24,18 +35,20 @@ bn_status bn_schema_put_values(struct bn_schema *s, const bn_json *schema, struc
 {
     const bn_json *only = bn_json_get(schema, "const"), *list = bn_json_get(schema, "enum");
     unsigned types = BN_TYPE_ANY;
-    const char *before = "(";
+    const char *before = "(", *keyword = only != NULL ? "const" : "enum";
     if (bn_json_get(schema, "type") != NULL) BN_TRY(bn_schema_types(s, schema, &types));
     if (only == NULL && bn_json_kind(list) != BN_JSON_ARRAY)
         return bn_schema_refuse(s, "enum", "is not a list of values");
     for (const bn_json *v = only != NULL ? only : bn_json_first(list); v != NULL;
          v = only != NULL ? NULL : bn_json_next(v)) {
         if ((bn_schema_type_of(v) & types) == 0) continue;
+        if (!is_exact(v))
+            return bn_schema_refuse(s, keyword, "has a number that is not between -2^53 and 2^53");
         bn_buf_puts(e, before);
         BN_TRY(put_value(s, v, e));
         before = " | ";
     }
-    if (before[0] == '(') return bn_schema_refuse(s, only != NULL ? "const" : "enum", "allows no value");
+    if (before[0] == '(') return bn_schema_refuse(s, keyword, "allows no value");
     bn_buf_putc(e, ')');
     return BN_OK;
 }
@@ -83,9 +96,10 @@ bn_status bn_schema_follow(struct bn_schema *s, const bn_json *schema, const bn_
     for (unsigned i = 0; i < BN_SCHEMA_MAX_HOPS; i++) {
         const bn_json *ref = bn_json_get(*out, "$ref");
         if (ref == NULL) return BN_OK;
+        BN_TRY(bn_schema_check_alone(s, *out, "$ref", "$ref"));
         BN_TRY(find(s, ref, out));
     }
-    return bn_schema_refuse(s, "$ref", "leads to too many other references");
+    return bn_schema_refuse(s, "$ref", "leads to itself or to too many other references");
 }
 
 bn_status bn_schema_put_ref(struct bn_schema *s, const bn_json *ref, struct bn_buf *e)
@@ -110,7 +124,7 @@ bn_status bn_schema_put_ref(struct bn_schema *s, const bn_json *ref, struct bn_b
 
 /* ---- branches ---- */
 
-/* All types that a schema can have, through references and choices. */
+/* All types that a value under a schema can have, through references and choices. */
 static bn_status types_of(struct bn_schema *s, const bn_json *schema, unsigned hops, unsigned *types)
 {
     static const char *const CHOICES[] = {"anyOf", "oneOf"};
@@ -140,7 +154,7 @@ static bn_status types_of(struct bn_schema *s, const bn_json *schema, unsigned h
             *types |= bn_schema_type_of(v);
         return BN_OK;
     }
-    if (bn_json_get(schema, "allOf") != NULL) return BN_OK;
+    if (bn_json_get(schema, "allOf") != NULL || bn_json_get(schema, "type") == NULL) return BN_OK;
     return bn_schema_types(s, schema, types);
 }
 
@@ -207,6 +221,8 @@ static bn_status are_disjoint(struct bn_schema *s, const bn_json *a, const bn_js
     BN_TRY(types_of(s, b, BN_SCHEMA_MAX_HOPS, &types_b));
     *disjoint = (types_a & types_b) == 0;
     if (!*disjoint) BN_TRY(values_differ(s, a, b, disjoint));
+    BN_TRY(bn_schema_types(s, a, &types_a)); /* that are written */
+    BN_TRY(bn_schema_types(s, b, &types_b));
     if (!*disjoint && types_a == BN_TYPE_OBJECT && types_b == BN_TYPE_OBJECT)
         BN_TRY(members_differ(s, a, b, disjoint));
     return BN_OK;

@@ -132,18 +132,20 @@ static long long clamp(double x)
     return x > (double)MOST ? MOST : x < -(double)MOST ? -MOST : (long long)x;
 }
 
-static bn_status none(struct bn_schema *s)
+static bn_status none(struct bn_schema *s, const struct bounds *b)
 {
-    return bn_schema_refuse(s, "minimum", "leaves no number");
+    const char *least = b->above ? "exclusiveMinimum" : "minimum",
+               *most = b->below ? "exclusiveMaximum" : "maximum";
+    return bn_schema_refuse(s, b->has_least ? least : most, "leaves no number");
 }
 
 static bn_status put_whole(struct bn_schema *s, const struct bounds *b, struct bn_buf *e)
 {
     double least = b->has_least ? b->above ? floor(b->least) + 1 : ceil(b->least) : -(double)MOST,
            most = b->has_most ? b->below ? ceil(b->most) - 1 : floor(b->most) : (double)MOST;
-    if (least > (double)MOST || most < -(double)MOST) return none(s);
+    if (least > (double)MOST || most < -(double)MOST) return none(s, b);
     long long lo = clamp(least), hi = clamp(most);
-    if (lo > hi) return none(s);
+    if (lo > hi) return none(s, b);
     bn_buf_puts(e, "(");
     if (lo < 0) {
         bn_buf_puts(e, "\"-\" ");
@@ -183,7 +185,7 @@ static bn_status put_decimal(struct bn_schema *s, const struct bounds *b, struct
 {
     long long lo = b->has_least ? clamp(b->least) : -MOST, hi = b->has_most ? clamp(b->most) : MOST;
     bool below_zero = lo < 0 && hi <= 0, any = false;
-    if (b->least > (double)MOST || b->most < -(double)MOST) return none(s);
+    if (b->least > (double)MOST || b->most < -(double)MOST) return none(s, b);
     bn_buf_puts(e, "(");
     if (lo < 0) /* the magnitude of a negative number is not 0 */
         any = put_magnitudes(e, "\"-\" ", hi < 0 ? -hi : 0, hi >= 0 || b->below, -lo, b->above);
@@ -199,7 +201,7 @@ static bn_status put_decimal(struct bn_schema *s, const struct bounds *b, struct
         any = true;
     }
     bn_buf_puts(e, ")");
-    return any ? BN_OK : none(s);
+    return any ? BN_OK : none(s, b);
 }
 
 bn_status bn_schema_put_number(struct bn_schema *s, const bn_json *schema, bool whole, struct bn_buf *e)

@@ -23,9 +23,9 @@ struct member {
 
 struct object {
     struct member *list;
-    size_t n, room;
-    const bn_json *others; /* additionalProperties; NULL: not given */
-    bool declared;         /* some part has properties */
+    size_t n, n_named, room; /* after the n members come names that must not be there */
+    const bn_json *others;   /* additionalProperties; NULL: not given */
+    bool declared;           /* some part has properties */
 };
 
 /* ---- what the object has ---- */
@@ -119,18 +119,20 @@ static bool is_false(const bn_json *schema)
     return bn_json_bool(schema, &allowed) && !allowed;
 }
 
-/* Drops members that must not be there. */
-static bn_status drop_forbidden(struct bn_schema *s, struct object *o)
+/* Puts members that must not be there last. */
+static bn_status part_forbidden(struct bn_schema *s, struct object *o)
 {
     size_t kept = 0;
+    o->n_named = o->n;
     for (size_t i = 0; i < o->n; i++) {
-        struct member *m = &o->list[i];
-        if (m->schema == NULL && o->others != NULL) m->schema = o->others;
-        if (is_false(m->schema)) {
-            if (m->required) return bn_schema_refuse(s, "required", "names a member that is not allowed");
+        struct member m = o->list[i];
+        if (m.schema == NULL && o->others != NULL) m.schema = o->others;
+        if (is_false(m.schema)) {
+            if (m.required) return bn_schema_refuse(s, "required", "names a member that is not allowed");
             continue;
         }
-        o->list[kept++] = *m;
+        o->list[i] = o->list[kept];
+        o->list[kept++] = m;
     }
     o->n = kept;
     return BN_OK;
@@ -189,15 +191,15 @@ static bn_status put_group(struct bn_schema *s, const char *const *names, struct
 /* A name that no declared member has, with its quotes. */
 static bn_status put_other_name(struct bn_schema *s, const struct object *o, struct bn_buf *e)
 {
-    const char **names = bn_alloc(o->n, sizeof *names);
+    const char **names = bn_alloc(o->n_named, sizeof *names);
     struct name_group *queue = NULL;
     size_t n_names = 0, n_queue = 1, room = 0;
     if (names == NULL) return bn_nomem(s->err);
-    for (size_t i = 0; i < o->n; i++)
+    for (size_t i = 0; i < o->n_named; i++)
         if (is_plain(o->list[i].name)) names[n_names++] = o->list[i].name;
     if (n_names == 0) {
         bn_free(names);
-        bn_buf_puts(e, "string");
+        bn_buf_puts(e, o->n_named == 0 ? "string" : "(\"\\\"\" plain* \"\\\"\")");
         return BN_OK;
     }
     qsort(names, n_names, sizeof *names, by_text);
@@ -307,7 +309,7 @@ bn_status bn_schema_put_object(struct bn_schema *s, const bn_json *schema, struc
         status = bn_schema_refuse(s, "additionalProperties", "is not supported beside \"allOf\"");
     if (status == BN_OK) status = take_branches(s, &o, schema, BN_SCHEMA_MAX_HOPS, take_properties);
     if (status == BN_OK) status = take_branches(s, &o, schema, BN_SCHEMA_MAX_HOPS, take_required);
-    if (status == BN_OK) status = drop_forbidden(s, &o);
+    if (status == BN_OK) status = part_forbidden(s, &o);
     if (status == BN_OK) status = put_chain(s, &o, rule);
     if (status == BN_OK) status = put_end(s, &o, rule);
     bn_free(o.list);

@@ -23,6 +23,7 @@ struct pattern {
     struct bn_buf *e;
     struct bn_range ranges[MAX_RANGES + 8];
     size_t n_ranges;
+    bool empty; /* what was read last may be empty */
 };
 
 static bn_status refuse(struct pattern *p, const char *what)
@@ -221,6 +222,7 @@ static bn_status take_atom(struct pattern *p, unsigned depth)
 {
     char c = *p->at;
     p->n_ranges = 0;
+    p->empty = false;
     if (c == '(') return take_group(p, depth);
     if (c == '[') return take_class(p);
     if (c == '\\') return take_backslash(p);
@@ -260,6 +262,8 @@ static bn_status take_repetition(struct pattern *p)
     const char *end = p->at + 1;
     if (*p->at == '\0' || strchr("*+?{", *p->at) == NULL) return BN_OK;
     if (*p->at == '{') BN_TRY(take_count(p, &end));
+    if (p->empty && *p->at != '?') return refuse(p, "repeats something that may be empty");
+    p->empty = *p->at != '+' && (*p->at != '{' || strtoul(p->at + 1, NULL, 10) == 0);
     bn_buf_append(p->e, p->at, (size_t)(end - p->at));
     p->at = end;
     if (*p->at == '?') p->at++; /* a shortest match matches the same texts */
@@ -268,10 +272,10 @@ static bn_status take_repetition(struct pattern *p)
 
 static bn_status take_alternatives(struct pattern *p, unsigned depth)
 {
-    bool top = depth == 0, go_on = true;
+    bool top = depth == 0, go_on = true, any_empty = false;
     bn_buf_puts(p->e, "(");
     while (go_on) {
-        bool open = top;
+        bool open = top, empty = true;
         if (top && *p->at == '^') {
             open = false;
             p->at++;
@@ -286,14 +290,17 @@ static bn_status take_alternatives(struct pattern *p, unsigned depth)
             }
             BN_TRY(take_atom(p, depth));
             BN_TRY(take_repetition(p));
+            empty = empty && p->empty;
             bn_buf_putc(p->e, ' ');
         }
         if (open) bn_buf_puts(p->e, "char* ");
+        any_empty = any_empty || empty;
         go_on = *p->at == '|';
         if (go_on) bn_buf_puts(p->e, "| ");
         p->at += go_on;
     }
     bn_buf_puts(p->e, ")");
+    p->empty = any_empty;
     return top && *p->at != '\0' ? refuse(p, "closes a group that is not open") : BN_OK;
 }
 

@@ -70,13 +70,16 @@ refuses 9 '"multipleOf" of # is not supported' '{"type":"integer","multipleOf":3
 refuses 9 '"pattern" of # has a group that is not supported at byte 2' '{"type":"string","pattern":"^(?=a)b$"}' --json-schema
 refuses 9 '"pattern" of # has an escape that is not supported' '{"type":"string","pattern":"(a)\\1"}' --json-schema
 refuses 9 '"minimum" of # is supported for type "number" only when' '{"type":"number","minimum":0.5}' --json-schema
+refuses 9 '"allOf" of # is supported for objects only' '{"type":"string","allOf":[{"title":"x"}]}' --json-schema
+refuses 9 '"const" of # has a number that is not between -2.53 and 2.53' '{"const":12345678901234567891}' --json-schema
+refuses 9 '"pattern" of # repeats something that may be empty at byte 11' '{"pattern":"^( *[a-z]*)*$"}' --json-schema
 refuses 9 '"minimum" of # leaves no number' '{"type":"integer","minimum":5,"maximum":4}' --json-schema
 refuses 9 'branches exclude each other; 0 and 1 do not' '{"oneOf":[{"type":"number"},{"type":"integer"}]}' --json-schema
 refuses 9 '"properties" of # is not supported beside "anyOf"' '{"properties":{},"anyOf":[{}]}' --json-schema
 refuses 9 '"additionalProperties" of # is not supported in "allOf"' '{"allOf":[{"additionalProperties":false},{}]}' --json-schema
 refuses 9 '\$ref" of # is not a pointer inside' '{"$ref":"https://example.org/x"}' --json-schema
 refuses 9 '\$ref" of # names a part that the schema does not have' '{"$ref":"#/$defs/x"}' --json-schema
-refuses 4 'begins with itself' '{"$ref":"#"}' --json-schema
+refuses 9 '"\$ref" of # leads to itself' '{"$ref":"#"}' --json-schema
 refuses 4 'matches no text' '{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}' --json-schema
 refuses 9 'allows no value' '{"enum":[]}' --json-schema
 refuses 4 'JSON' '{"type":' --json-schema

@@ -72,6 +72,7 @@ SCHEMAS = [
     {"type": "object", "properties": {"ab": {"const": 1}, "abc": {"const": 2}, "x\"y": {"const": 3}},
      "additionalProperties": {"const": 4}},
     {"type": "object", "properties": {"a": True, "b": False, "c": {}}, "required": ["c"]},
+    {"type": "object", "properties": {"a": False, "e\"": False}, "additionalProperties": {"const": 4}},
     {"type": "object", "properties": {"o": {"type": "object", "properties": {}, "additionalProperties": False}},
      "required": ["o", "extra"], "additionalProperties": {"type": "null"}},
     {"title": "all optional", "type": "object", "properties": {k: {"type": "boolean"} for k in "pqrs"}},

@@ -151,6 +151,57 @@ TEST(bad_grammars_are_refused)
     }
 }
 
+/* One text is in the grammar of a schema, another is not; "": the schema is refused with this message. */
+TEST(schemas_hold)
+{
+    static const struct {
+        const char *schema, *good, *bad;
+    } CASES[] = {
+        {"{'type':'string','allOf':[{'title':'x'}]}", "", "allOf"},
+        {"{'type':['string','null'],'allOf':[{'title':'x'}]}", "", "allOf"},
+        {"{'type':['object','null'],'allOf':[{'title':'x'}]}", "{}", "null"},
+        {"{'allOf':[{'$ref':'#/$defs/a','required':['b']},{}],'$defs':{'a':{}}}", "", "required"},
+        {"{'properties':{'a':true,'b':false},'additionalProperties':true}", "{'a':1,'c':1}", "{'a':1,'b':1}"},
+        {"{'properties':{'b':false,'d':true},'additionalProperties':{'const':4}}", "{'d':3,'bc':4}",
+         "{'b':4}"},
+        {"{'properties':{'x\\'y':{'const':3}},'additionalProperties':{'const':4}}", "{'x':4}", "{'x\\'y':4}"},
+        {"{'const':12345678901234567891}", "", "const"},
+        {"{'enum':[1,{'a':[-9007199254740992]}]}", "", "enum"},
+        {"{'const':-9007199254740991}", "-9007199254740991", "9007199254740991"},
+        {"{'type':'integer','const':1e20}", "", "between -2^53 and 2^53"},
+        {"{'oneOf':[{'type':'integer'},{'properties':{'a':{'const':1}}}]}", "", "oneOf"},
+        {"{'oneOf':[{'minLength':1},{'minimum':0}]}", "", "oneOf"},
+        {"{'oneOf':[{'type':'integer'},{'enum':['a']}]}", "1", "'b'"},
+        {"{'oneOf':[{'properties':{'k':{'const':1}},'required':['k']},"
+         "{'properties':{'k':{'const':2}},'required':['k']}]}",
+         "{'k':2}", "1"},
+        {"{'pattern':'^( *[a-z]*)*$'}", "", "pattern"},
+        {"{'pattern':'^(a|(b?c?){3})$'}", "", "pattern"},
+        {"{'pattern':'^((a*)?(b{0,2}c)+|d+)*$'}", "'aabcbc'", "'aabb'"},
+        {"{'$ref':'#/$defs/a','$defs':{'a':{'$ref':'#'}}}", "", "$ref"},
+        {"{'type':'integer','maximum':-1e16}", "", "maximum"},
+        {"{'type':'number','exclusiveMaximum':-1e16}", "", "exclusiveMaximum"},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        char text[3][256];
+        const char *const from[] = {CASES[i].schema, CASES[i].good, CASES[i].bad};
+        bn_grammar *g = NULL;
+        for (size_t k = 0; k < 3; k++) {
+            snprintf(text[k], sizeof text[k], "%s", from[k]);
+            for (char *at = text[k]; (at = strchr(at, '\'')) != NULL;)
+                *at = '"';
+        }
+        bn_status status = attempt(bn_grammar_open_json_schema(&g, text[0], strlen(text[0]), &err));
+        bool refuse = text[1][0] == '\0';
+        if (status != (refuse ? BN_ERR_UNSUPPORTED : BN_OK) || (refuse && strstr(err.msg, from[2]) == NULL))
+            fail_msg("%s: %s", text[0], err.msg);
+        if (refuse) continue;
+        if (match(g, text[1], strlen(text[1])) != 2) fail_msg("%s without %s", text[0], text[1]);
+        if (match(g, text[2], strlen(text[2])) == 2) fail_msg("%s with %s", text[0], text[2]);
+        bn_grammar_close(g);
+    }
+}
+
 static bn_status open_status(const struct bn_buf *text)
 {
     bn_grammar *g = NULL;
