@@ -53,6 +53,8 @@ for sequences in 1 3 5; do
     check "$sequences at a time give the same chains" \
         equal "$(grep -oE '"chain":"[0-9a-f]+"' "$tmp/out")" "$(grep -oE '"chain":"[0-9a-f]+"' "$tmp/two")"
 done
+echo '{"prompt": "ROMEO:", "n_predict": -1}' | run --batch-file - -n 2 --ctx 20
+check 'n_predict -1 is unlimited' equal "$(of 1 stop "$tmp/out")" '"context"'
 run --batch-file - -n 14 <"$tmp/in"
 check 'standard input is a file too' test "$(wc -l <"$tmp/out")" -eq 5
 check 'log-probabilities come only on request' equal "$(of 1 logprobs "$tmp/out")" ''
@@ -148,11 +150,13 @@ check 'one of no token' refused 'line 2: logit_bias has token 99999999' '"a"' '{
 check 'too many of them' refused 'logit_bias has 1025 tokens, at most 1024' \
     "{\"prompt\": \"a\", \"logit_bias\": {$(seq -f '"%.0f": 1' -s ', ' 1025)}}"
 check 'two of one token' refused 'duplicate name' '{"prompt": "a", "logit_bias": {"11": 1, "11": 2}}'
+check 'no token at all' refused 'n_predict is not a whole number' '{"prompt": "a", "n_predict": 0}'
 check 'a fraction of a token' refused 'n_predict is not a whole number' '{"prompt": "a", "n_predict": 1.5}'
 check 'a stop that is not a text' refused 'stop is not a text or a list of texts' '{"prompt": "a", "stop": [1]}'
 check 'an id outside the vocabulary' refused 'token 0 is 99999999' '{"tokens": [99999999]}'
 check 'messages without a template' refused 'messages need a chat template' \
     '{"messages": [{"role": "user", "content": "a"}]}'
+check 'an empty prompt' refused 'bad: line 2: the prompt has no tokens' '"a"' '{"prompt": ""}'
 check 'an empty file' refused 'no requests'
 status 2 'a prompt next to the file is a mistake' run --batch-file "$tmp/in" -p a
 status 2 'so are receipts without the file' run -p a --receipts "$tmp/x"

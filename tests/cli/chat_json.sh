@@ -45,6 +45,9 @@ check 'the texts are those without --json' equal \
 for line in open(sys.argv[1]): print(json.loads(line)["text"])' "$tmp/json")" "$(cat "$tmp/plain")"
 chat '{"content": "hello", "temperature": 1, "seed": 3, "n_predict": 9}\nhello\n' -n 4
 check 'an object has options for its own turn' holds '[(len(x["ids"]), x["seed"]) for x in o] == [(9, 3), (4, 42)]'
+chat '{"content": "", "id": 1}\n{"content": "hello", "n_predict": -1}\n' --ctx 20 -n 2
+check 'an object without text before any other is an error' holds 'o[0]["error"]["exit"] == 2 and o[0]["id"] == 1'
+check 'the next one is answered, as long as n_predict allows' holds 'o[1]["turn"] == 1 and len(o[1]["ids"]) > 2'
 chat '/system Be brief.\n{"content": "/bye"}\n/undo\n/bye\nhello\n' -n 4
 check 'a command gives an object' holds 'o[0] == {"command": "/system Be brief."} and o[2] == {"command": "/undo"}'
 check 'the content of an object is never a command' holds 'o[1]["turn"] == 1'

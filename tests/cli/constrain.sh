@@ -183,6 +183,7 @@ check 'with the schema' grep -q '"kind": "json_schema"' "$tmp/r.json"
 check 'json_object' ask 200 '"content":"\{' '"response_format": {"type": "json_object"}, "max_tokens": 12'
 check 'a schema as llama-server has it' ask 200 '"content":"[1-9]"' '"json_schema": {"type": "integer", "minimum": 1, "maximum": 9}'
 check 'a grammar' ask 200 '"content":"(yes|no)"' '"grammar": "root ::= \"yes\" | \"no\""'
+check 'without a limit of its own' ask 200 '"content":"(yes|no)"' '"grammar": "root ::= \"yes\" | \"no\"", "n_predict": -1'
 check 'streamed' ask 200 '"content":"(y|n|yes|no)"' '"grammar": "root ::= \"yes\" | \"no\"", "stream": true'
 check 'an answer that is cut' ask 200 '"finish_reason":"length"' '"grammar": "root ::= \"a\"{50}", "max_tokens": 3'
 check 'a keyword that is not supported is 400, with its place' \

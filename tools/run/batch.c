@@ -141,6 +141,7 @@ static bn_status take_line(struct job *job, struct request *q, const char *line,
     q->gen.prompt = q->prompt.ids;
     q->gen.n_prompt = q->prompt.n_ids;
     q->gen.n_predict = bn_run_at_most(q->gen.n_predict, job->engine.session);
+    if (q->gen.n_prompt == 0) return bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
     uint32_t n_ctx = bn_session_n_ctx(job->engine.session),
              n_vocab = bn_model_hparams(job->engine.model)->n_vocab;
     for (size_t i = 0; i < q->gen.n_prompt; i++)

@@ -34,9 +34,11 @@ bool bn_request_number(bn_generation *gen, const bn_json *member, bn_status *sta
     size_t i = BN_FIND(NUMBERS, bn_json_name(member));
     double value;
     if (i == BN_ARRAY_LEN(NUMBERS)) return false;
-    bool whole = NUMBERS[i].number == NULL;
-    if (!bn_json_number(member, &value) || value < NUMBERS[i].least || value > NUMBERS[i].most ||
-        (whole && value != floor(value)))
+    bool whole = NUMBERS[i].number == NULL, given = bn_json_number(member, &value);
+    if (given && value == -1.0 && NUMBERS[i].whole == &gen->n_predict)
+        gen->n_predict = UINT32_MAX; /* unlimited */
+    else if (!given || value < NUMBERS[i].least || value > NUMBERS[i].most ||
+             (whole && value != floor(value)))
         *status = bn_fail(err, BN_ERR_FORMAT, "%s is not a%s number from %.0f to %.0f", NUMBERS[i].name,
                           whole ? " whole" : "", NUMBERS[i].least, NUMBERS[i].most);
     else if (NUMBERS[i].whole != NULL)

@@ -168,7 +168,7 @@ static bn_status give_up(struct bn_chat *chat, bn_status why, bn_error *err)
     bn_error wrong = *err;
     *err = (bn_error){0};
     bn_turns_remove(&chat->talk, chat->talk.n_turns - 1, 1);
-    if (why == BN_ERR_LIMIT) return bn_chat_reject(chat, &wrong, err);
+    if (why != BN_ERR_CANCELLED) return bn_chat_reject(chat, &wrong, err);
     if (chat->on_terminal) bn_report_note(0, "stopped before the answer began; the message is forgotten");
     return BN_OK;
 }
@@ -181,7 +181,8 @@ static bn_status answer(struct bn_chat *chat, bn_error *err)
     if (status == BN_OK) status = generate(chat, err);
     if (status == BN_OK) {
         status = finish(chat, err);
-    } else if (status == BN_ERR_LIMIT || status == BN_ERR_CANCELLED) {
+    } else if (status == BN_ERR_LIMIT || status == BN_ERR_CANCELLED ||
+               (status == BN_ERR_ARG && chat->last.prompt.n_ids == 0)) {
         status = give_up(chat, status, err);
     }
     bn_buf_release(&chat->answer);

@@ -117,8 +117,6 @@ bn_status bn_chat_set(struct bn_chat *chat, const char *text, bn_error *err)
     if (i == STATS) {
         if (!on && strcmp(value, "off") != 0) return bn_fail(err, BN_ERR_ARG, "stats is on or off");
         chat->show_stats = on;
-    } else if (i == N_PREDICT && strcmp(value, "-1") == 0) {
-        chat->asked.n_predict = UINT32_MAX;
     } else {
         return set_number(chat, SETTINGS[i].name, value, err);
     }
