@@ -54,6 +54,7 @@ is 'a limit of -1 ends with the context' 0 'prompt 2 tokens, stopped: context' \
 is 'the same text as with a limit' 0 "$(run ROMEO: -n 900 --ctx 60)" run ROMEO: -n -1 --ctx 60
 tells 'other negative limits are refused with the range' 2 'error: -n must be -1 or between 1 and 16777216 (got -5)' bn_run -p x -n -5
 tells 'a number in another form too' 2 "error: --n-predict must be -1 or a whole number between 1 and 16777216 (got '1e3')" bn_run -p x --n-predict=1e3
+tells 'a stop token outside the vocabulary' 2 '--stop-id has token 99999, outside the vocabulary' run -p x --stop-id 99999
 tells 'and one of twenty digits' 2 '(got 99999999999999999999)' bn_run -p x -n 99999999999999999999
 tells 'one token has no rate' 0 'prompt 1 token, then 1 token, ' bn_run --tokens 64 -n 1 -t 1
 tells 'one thread is not plural' 0 ', 1 thread; stopped: length' bn_run --tokens 64 -n 1 -t 1

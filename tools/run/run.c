@@ -61,6 +61,11 @@ static bn_status open_session(struct bn_run_engine *engine, const struct bn_args
                                   .snapshot_bytes = o->snapshot_bytes};
     bn_model_options with = {.repack = choose_repack(args), .repack_later = true};
     BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
+    uint32_t n_vocab = bn_model_hparams(engine->model)->n_vocab;
+    for (size_t i = 0; i < o->stop_ids.n; i++)
+        if ((uint32_t)o->stop_ids.list[i] >= n_vocab)
+            return bn_fail(err, BN_ERR_ARG, "--stop-id has token %d, outside the vocabulary",
+                           (int)o->stop_ids.list[i]);
     return bn_session_open(&engine->session, engine->model, &options, err);
 }
 
