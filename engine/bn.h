@@ -257,8 +257,7 @@ BN_MUST_CHECK bn_status bn_session_open(bn_session **out, const bn_model *model,
                                         const bn_session_options *options, bn_error *err);
 void bn_session_close(bn_session *session);
 /* Appends tokens to the timeline. BN_ERR_ARG for an id outside the vocabulary, BN_ERR_LIMIT when the context is full;
- * then the timeline is as it was. After another error it may be shorter with recurrent layers, when there was no room for
- * a snapshot. */
+ * then the timeline is as it was. After another error, too, unless recurrent layers had no room for a snapshot. */
 BN_MUST_CHECK bn_status bn_session_eval(bn_session *session, const int32_t *tokens, size_t n_tokens,
                                         bn_logits which, float *logits, bn_error *err);
 /* As BN_LOGITS_LAST, for callers that use the best n_best logits only: those are right to the bit, and so is every other
@@ -296,8 +295,7 @@ uint32_t bn_session_n_ctx(const bn_session *session);
 uint32_t bn_session_n_batch(const bn_session *session);
 /* Fewer than requested when the system refused some. */
 uint32_t bn_session_n_threads(const bn_session *session);
-/* The hidden state of the last position after the final norm: n_embd floats. NULL when the last
- * call made no logits and no embedding, or shortened the timeline. */
+/* After the final norm at the last position: n_embd floats; NULL when the last call made no logits and no embedding. */
 const float *bn_session_hidden(const bn_session *session);
 
 /* Shortens the timeline to its first n_tokens; 0 starts afresh. Recurrent layers have snapshots only: the tokens after one
@@ -435,8 +433,7 @@ BN_MUST_CHECK bn_status bn_query_expect(bn_query *query, const int32_t *ids, siz
 
 /* Evaluates the prompt after what the session's timeline holds, then chooses and evaluates tokens until something stops
  * it. tok may be NULL: then there is no text, and only ids and lengths stop. A full context is the reason
- * BN_STOP_CONTEXT, unless the prompt alone is too long (BN_ERR_LIMIT). After an error the timeline is as bn_session_eval
- * leaves it, without what was generated. */
+ * BN_STOP_CONTEXT, unless the prompt alone is too long (BN_ERR_LIMIT). After errors, as bn_session_eval. */
 BN_MUST_CHECK bn_status bn_session_generate(bn_session *session, const bn_tokenizer *tok,
                                             const bn_query *query, bn_generation **out, bn_error *err);
 void bn_generation_close(bn_generation *generation);
