@@ -181,7 +181,7 @@ static bool accept_whole(struct stream *s, const struct bn_http_answer *a)
     if (!same_version(job, a) || (a->has_length && job->origin.size > 0 && a->length != job->origin.size))
         return decide(job, OTHER_VERSION);
     if (s->at != 0 || job->n_streams > 1) return decide(job, NO_RANGES);
-    s->end = job->origin.size > 0 ? job->origin.size : a->has_length ? a->length : UINT64_MAX;
+    s->end = job->origin.size > 0 ? job->origin.size : UINT64_MAX;
     return true;
 }
 

@@ -185,6 +185,8 @@ serve '* /m.gguf chunked whole'
 good 'in chunks, without a length' $size
 serve '* /m.gguf chunked whole' '2 /m.gguf chunked whole cut=9000000'
 good 'in chunks, cut' $((2 * size))
+serve '1 /m.gguf chunked whole' '2 /m.gguf chunked whole cut=9000000' '* /m.gguf whole'
+good 'in chunks, cut, then with a length' $((2 * size))
 serve '* /m.gguf close whole'
 good 'until the connection ends' $size
 
@@ -267,6 +269,7 @@ truncate -s 200M "$tmp/root/page"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >"$tmp/root/pointer"
 printf 'PK\x03\x04\x1b]0;x\x07' >"$tmp/root/zip"
 printf GGU >"$tmp/root/short"
+: >"$tmp/root/empty"
 for how in '' whole 'chunked whole'; do
     serve "* /m.gguf file=/page $how"
     bad "a web page, by its first bytes ${how:+($how)}" 4 'a web page \(HTML\), not a GGUF file'
@@ -277,6 +280,9 @@ for how in '' whole 'chunked whole'; do
     bad "another file ${how:+($how)}" 4 "not a GGUF file: the server sent 'PK.x03.x04.x1B"
     serve "* /m.gguf file=/short $how"
     bad "a file of three bytes ${how:+($how)}" 4 'not a GGUF file: the server sent only 3 bytes'
+    serve "* /m.gguf file=/empty $how"
+    bad "an empty file ${how:+($how)}" 5 'the server sent an empty file'
+    check 'is requested once' test "$(grep -c ' 200 ' "$tmp/log")" -le 2
 done
 serve '* /m.gguf drip=1 file=/tiny'
 { head_of_model; printf 'and a little more'; } >"$tmp/root/tiny"
