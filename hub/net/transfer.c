@@ -283,7 +283,7 @@ static bn_status start(struct job *job, struct stream *s, bn_error *err)
     request.user = s;
     request.ranged = job->source.ranges && !job->no_ranges;
     request.from = s->at;
-    request.to = s->end - 1;
+    request.to = s->end == UINT64_MAX ? UINT64_MAX : s->end - 1;
     if (!request.ranged) s->at = 0;
     if (request.ranged && job->source.validator[0] != '\0') request.if_range = job->source.validator;
     if (bn_http_same_origin(job->t->urls[0], job->source.url)) request.token = job->t->token;

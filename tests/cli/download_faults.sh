@@ -172,6 +172,7 @@ serve '2-3 /m.gguf norange'
 good '206 without Content-Range' $size --parallel 1
 serve '* /m.gguf star'
 good 'the total is not said' $size
+check 'and a request without an end has none' bash -c "grep -q ' bytes=0- ' '$tmp/log' && ! grep -q 'bytes=0-[1-9]' '$tmp/log'"
 serve '2- /m.gguf total=999'
 bad 'a total that changes' 6 'the file changes on the server'
 serve '* /m.gguf total=1125899906842624'
