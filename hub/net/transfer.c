@@ -413,7 +413,8 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     snprintf(validator, sizeof validator, "%s", job->source.validator);
     BN_TRY(ask(job, err));
     bool other = verdict == OTHER_VERSION || strcmp(validator, job->source.validator) != 0;
-    if (!other || job->sha256[0] != '\0') { /* of one digest, all pieces fit */
+    bool fits = job->origin.size == 0 || job->origin.size == size;
+    if (fits && (!other || job->sha256[0] != '\0')) { /* of one digest, all pieces fit */
         if (job->origin.size == 0) job->origin.size = size;
         return BN_OK;
     }

@@ -198,6 +198,13 @@ get
 if whole other.gguf; then ok 'replaced while it is fetched: the new one, unmixed'; else not_ok 'replaced while it is fetched' "$(report)"; fi
 serve '4- /m.gguf file=/other.gguf'
 bad 'replaced, and not the one that is wanted' 5 'sha256 is' --sha256 "$sha"
+random 03 5000001 >"$tmp/root/less.gguf"
+for how in '' whole; do
+    serve "1 /m.gguf $how" "2 /m.gguf $how cut=9000000" "* /m.gguf $how file=/less.gguf"
+    rm -rf "$tmp/to"
+    get --sha256 "$(sha256sum <"$tmp/root/less.gguf" | cut -d' ' -f1)"
+    if whole less.gguf; then ok "replaced by a smaller one, which is wanted ${how:+($how)}"; else not_ok "replaced by a smaller one ${how:+($how)}" "$(report)"; fi
+done
 serve '* /m.gguf etag=W/"1"'
 good 'a weak etag' 1
 serve '* /m.gguf noetag nolastmod'
