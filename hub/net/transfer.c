@@ -84,6 +84,12 @@ static bool tick(void *user)
 
 /* ---- asking ---- */
 
+/* Can it be known whether two answers are of one version of the file? */
+static bool is_named(const struct job *job)
+{
+    return job->source.validator[0] != '\0' || job->sha256[0] != '\0';
+}
+
 static void set_origin(struct job *job)
 {
     uint64_t size = job->source.size > 0 ? job->source.size : job->t->size;
@@ -91,8 +97,9 @@ static void set_origin(struct job *job)
                                             job->t->size > 0};
     memcpy(job->t->etag, job->source.last.etag, sizeof job->t->etag);
     memcpy(job->t->last_modified, job->source.last.last_modified, sizeof job->t->last_modified);
-    /* Without ranges, or without a size, there is one stream from the beginning. */
-    job->n_streams = job->source.ranges && size > 0 && !job->no_ranges ? job->t->parallel : 1;
+    /* Without ranges, a size, or a name of the version, there is one stream from the beginning. */
+    bool divided = job->source.ranges && size > 0 && !job->no_ranges && is_named(job);
+    job->n_streams = divided ? job->t->parallel : 1;
     if (job->n_streams < 1) job->n_streams = 1;
     if (job->n_streams > MAX_STREAMS) job->n_streams = MAX_STREAMS;
 }
@@ -330,17 +337,23 @@ static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err
 }
 
 /* Tries again from the next byte; after too many attempts without progress, the next URL, or an error. An
- * attempt without progress brought less than the lowest speed allows: dripped bytes do not count. */
+ * attempt without progress brought less than the lowest speed allows: dripped bytes do not count. Where the
+ * next answer may be of another version, each attempt is from the first byte and is without progress. */
 static bn_status retry(struct job *job, struct stream *s, uint64_t retry_after_s, const char *why,
                        bn_error *err)
 {
     uint64_t enough = (uint64_t)BN_HTTP_STALL_BYTES * (job->t->stall_s > 0 ? job->t->stall_s : 30);
-    s->attempt = s->at - s->started >= enough ? 1 : s->attempt + 1;
+    s->attempt = s->at - s->started >= enough && is_named(job) ? 1 : s->attempt + 1;
     if (s->attempt > job->t->retries) {
         char url[200];
         bn_http_show(url, sizeof url, job->source.url);
         return try_next(job) ? BN_OK
                              : bn_fail_in(err, BN_ERR_NETWORK, url, "%s; %u attempts", why, s->attempt);
+    }
+    if (!is_named(job)) {
+        s->assigned = false;
+        job->have = 0;
+        BN_TRY(bn_pieces_restart(job->pieces, &job->origin, err));
     }
     uint64_t ms = bn_http_wait_ms(s->attempt - 1, retry_after_s);
     s->not_before_ns = bn_clock_ns() + ms * 1000000u;
@@ -412,7 +425,7 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     uint64_t size = job->origin.size;
     snprintf(validator, sizeof validator, "%s", job->source.validator);
     BN_TRY(ask(job, err));
-    bool other = verdict == OTHER_VERSION || strcmp(validator, job->source.validator) != 0;
+    bool other = verdict == OTHER_VERSION || strcmp(validator, job->source.validator) != 0 || !is_named(job);
     bool fits = job->origin.size == 0 || job->origin.size == size;
     if (fits && (!other || job->sha256[0] != '\0')) { /* of one digest, all pieces fit */
         if (job->origin.size == 0) job->origin.size = size;

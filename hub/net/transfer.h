@@ -8,7 +8,8 @@
  * file is complete and its digest right, it is flushed and renamed, and its folder is flushed.
  *
  * Bytes of different versions never mix: ranges are requested with If-Range and their Content-Range is
- * checked; an answer of another version starts afresh.
+ * checked; an answer of another version starts afresh, and so does each one when neither a validator nor a
+ * digest is known.
  */
 #ifndef BN_HUB_TRANSFER_H
 #define BN_HUB_TRANSFER_H

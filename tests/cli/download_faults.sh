@@ -207,8 +207,18 @@ for how in '' whole; do
 done
 serve '* /m.gguf etag=W/"1"'
 good 'a weak etag' 1
-serve '* /m.gguf noetag nolastmod'
+none='noetag nolastmod'
+serve "* /m.gguf $none"
 good 'no validator' 1
+for how in '' whole; do
+    serve "1 /m.gguf $none $how" "2 /m.gguf $none $how cut=9000000" "* /m.gguf $none $how file=/other.gguf"
+    rm -rf "$tmp/to"
+    get
+    if whole other.gguf; then ok "no validator, replaced while it is fetched: unmixed ${how:+($how)}"; else not_ok "no validator, replaced while it is fetched ${how:+($how)}" "$(report)"; fi
+done
+serve "1 /m.gguf $none" "* /m.gguf $none cut=9000000"
+bad 'no validator, and always cut' 6 'attempts' --retries 2
+good 'the same with a digest' 1 --sha256 "$sha"
 serve '2 /m.gguf flip=5000000'
 good 'a bit is wrong, once' $((size + 1)) --sha256 "$sha" --parallel 1
 serve '* /m.gguf flip=5000000'
