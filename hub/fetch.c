@@ -239,8 +239,8 @@ static void record_version(const struct bn_transfer *t, const char *url)
  * here is not the one that was downloaded; unchanged: it says so (HTTP 304), or names the digest of the file here. */
 enum freshness { CHANGED, UNCHANGED, SAME_SIZE /* nothing else is known */ };
 
-/* A server that gave an ETag or a date of change is asked with If-None-Match and If-Modified-Since. Without them the size,
- * and the digest where the server names one, decide. */
+/* A server that gave an ETag or a date of change is asked with If-None-Match and If-Modified-Since. Without them the digest
+ * decides where the server names one, and the size where it names no version. */
 static bn_status ask_freshness(enum freshness *out, const struct bn_hub_fetch *f, const char *url,
                                const cJSON *version, bn_error *err)
 {
@@ -259,7 +259,8 @@ static bn_status ask_freshness(enum freshness *out, const struct bn_hub_fetch *f
         *out = UNCHANGED;
     else if (source.sha256[0] != '\0')
         *out = strcasecmp(source.sha256, sha256) == 0 ? UNCHANGED : CHANGED;
-    else if (!conditional && source.size == f->transfer.final_size)
+    else if (!conditional && source.last.etag[0] == '\0' && source.last.last_modified[0] == '\0' &&
+             source.size == f->transfer.final_size)
         *out = SAME_SIZE;
     return BN_OK;
 }

@@ -124,6 +124,11 @@ get m.gguf
 check 'the server names another digest: downloaded' succeeds mine m.gguf
 : >script
 rm -rf state
+printf 'x' | dd of=to/m.gguf bs=1 seek="$(stat -c %s "$fixture")" conv=notrunc 2>/dev/null
+get m.gguf
+check 'another file of the same size, of which nothing is remembered: downloaded' succeeds mine m.gguf
+check 'and both digests are named' grep -q "replaced sha256 .* with $(digest mine | head -c 16)" err
+rm -rf state
 mkdir -p state
 : >state/bn
 get m.gguf
