@@ -427,7 +427,7 @@ static const struct bn_program PROGRAM = {
         "Trains ternary (1.58-bit, BitNet) language models on the processor, and writes them as GGUF files.",
     .commands = COMMANDS,
     .bytes = sizeof(OF),
-    .exits = {{"1", "the loss became infinite or not a number; the last checkpoint is kept"},
+    .exits = {{"1", "the loss became infinite or not a number; the last checkpoint, if any, is kept"},
               {"3", "a text or the checkpoint does not exist"},
               {"4", "malformed checkpoint or vocabulary"},
               {"5", "the checkpoint is damaged, or a text has changed since the run began"},

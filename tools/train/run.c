@@ -267,8 +267,9 @@ bn_status bn_train_run(struct bn_train_run *run, bn_error *err)
     BN_TRY(write_results(run, err));
     if (run->failed) {
         run->args->exit_code = BN_EXIT_NEGATIVE;
-        bn_report_note(0, "step %u: the loss is not finite (%g); the run ends. The last checkpoint is kept",
-                       t->step + 1, last_loss(&t->curve));
+        bn_report_note(0, "step %u: the loss is not finite (%g); the run ends. %s", t->step + 1,
+                       last_loss(&t->curve),
+                       run->saved ? "The last checkpoint is kept" : "There is no checkpoint");
     } else if (t->step < t->settings.schedule.n_steps) {
         if (bn_cli_interrupted() != 0) run->args->exit_code = 128 + bn_cli_interrupted();
         bn_report_note(0, "stopped after step %u of %u; continue with: bn-train resume -o %s", t->step,
