@@ -106,9 +106,9 @@ static const struct bn_option BENCH[] = {
 
 static const struct bn_option MODEL_FILE[] = {
     BN_OPTION("type", "type of the ternary weights", .arg = BN_TRAIN_TYPES, .group = "Model file",
-              .preset = "i2_s", BN_TO_CHOICE(OF, file.type)),
+              .preset = "i2_s", BN_TO_TEXT(OF, file.type)),
     BN_OPTION("embedding", "type of the embedding", .arg = BN_TRAIN_EMBEDDINGS, .preset = "f16",
-              BN_TO_CHOICE(OF, file.embedding)),
+              BN_TO_TEXT(OF, file.embedding)),
     BN_OPTION("name", "name of the model (general.name)", .arg = "TEXT", .preset = "bn-train",
               BN_TO_TEXT(OF, file.name)),
     BN_RARE("model-ctx", "context that the file states [that of training]",
@@ -188,6 +188,7 @@ static bn_status describe(struct bn_train_run *run, const bn_json *data, bn_erro
     bn_json_put_string(o, "validation_tokens_sha256", run->texts.validation.sha256);
     bn_sha256_hex(run->texts.tokenizer_file.data, run->texts.tokenizer_file.len, hex);
     bn_json_put_string(o, "tokenizer_sha256", hex);
+    bn_train_keep_file(run->document, NULL, run->args);
     bn_json_put_u64(run->document, "save_every", run->options->save_every);
     bn_json_put_u64(run->document, "validate_every", run->options->validate_every);
     return bn_json_is_complete(run->document) ? BN_OK : bn_nomem(err);
@@ -302,6 +303,7 @@ static bn_status continue_run(struct bn_train_run *run, const struct bn_checkpoi
     run->document = bn_json_new_object();
     for (const bn_json *m = bn_json_first(c->document); m != NULL; m = bn_json_next(m))
         bn_json_put_copy(run->document, bn_json_name(m), m);
+    bn_train_keep_file(run->document, c->document, run->args);
     memcpy(run->sha256, c->sha256, sizeof run->sha256);
     run->saved = true;
     run->saved_step = c->step;
@@ -380,7 +382,9 @@ static const struct bn_command COMMANDS[] = {
                   {"mpirun -np 4 --hostfile hosts bn-train train --text a.txt -o run", "on four machines"}}},
     {.name = "resume",
      .summary = "continue a run from its checkpoint",
-     .text = "The texts that the checkpoint names have to be there with the same digests.",
+     .text =
+         "The texts that the checkpoint names have to be there with the same digests. The model file has the "
+         "type, embedding, name and context that the run began with, unless their options are given.",
      .synopsis = "-o DIR [-t THREADS]",
      .options = {RUN, MODEL_FILE},
      .json = true,

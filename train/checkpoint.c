@@ -376,6 +376,9 @@ static void put_floats(struct bn_buf *out, const struct bn_weights *w, const str
 static bn_status check_type(const struct bn_weights *w, const struct bn_export *how, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(how->type);
+    if (info == NULL || info->pack == NULL ||
+        (how->embedding != BN_TYPE_F16 && how->embedding != BN_TYPE_Q8_0))
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "unknown type of the weights or the embedding");
     if (w->group != 0 && (how->type == BN_TYPE_I2_S || w->group % info->block != 0))
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s cannot store a scale for each %u weights", info->name,
                        w->group);

@@ -4,8 +4,8 @@
  * complete one, so a killed run leaves the previous checkpoint or the new one.
  *
  * Layout, little endian: "BNTRAIN1"; u64 bytes of the document, of the tokenizer, of the curve, of each array; these
- * bytes; sha256 of all before. The document is JSON (settings, step, data, program), the tokenizer a GGUF file without
- * tensors, the curve struct bn_train_point, the arrays masters and two moments in binary32.
+ * bytes; sha256 of all before. The document is JSON (settings, step, data, program, model_file), the tokenizer a GGUF
+ * file without tensors, the curve struct bn_train_point, the arrays masters and two moments in binary32.
  *
  * A trained model as a GGUF file: ternary matrices in a ternary type, the embedding in F16 or Q8_0, norms in F32, the
  * keys of the tokenizer's file.

@@ -69,6 +69,35 @@ check 'has no model yet' test ! -e "$tmp/parts/model.gguf"
 check 'continues' "$train" resume -q -t 1 --until 16 -o "$tmp/parts"
 check 'and ends' "$train" resume -q -t 3 -o "$tmp/parts"
 check 'with the same checkpoint' cmp "$tmp/one/checkpoint.bntrain" "$tmp/parts/checkpoint.bntrain"
+file=(--steps 3 --type q2_0 --embedding q8_0 --name Foo --model-ctx 64)
+check 'options of the model file' begin "${file[@]}" -o "$tmp/file"
+check 'are kept when a run stops' begin "${file[@]}" --until 1 -o "$tmp/file1"
+for i in 2 3 4; do cp -r "$tmp/file1" "$tmp/file$i"; done
+check 'continues without them' "$train" resume -q -o "$tmp/file1"
+check 'and has the same model' cmp "$tmp/file/model.gguf" "$tmp/file1/model.gguf"
+check 'continues with one of them' "$train" resume -q --type i2_s -o "$tmp/file2"
+"$train" export -q "$tmp/file" --embedding q8_0 --name Foo --model-ctx 64 -o "$tmp/f.gguf" >/dev/null
+check 'which counts' cmp "$tmp/file2/model.gguf" "$tmp/f.gguf"
+# edited FOLDER PYTHON: its checkpoint, whose document d was changed.
+edited() { python3 - "$1/checkpoint.bntrain" "$2" <<'END'
+import hashlib, json, struct, sys
+data = bytearray(open(sys.argv[1], 'rb').read())
+n = struct.unpack_from('<Q', data, 8)[0]
+d = json.loads(data[40:40 + n])
+exec(sys.argv[2])
+text = json.dumps(d, separators=(',', ':')).encode().ljust(n)
+assert len(text) == n
+data[40:40 + n] = text
+data[-32:] = hashlib.sha256(data[:-32]).digest()
+open(sys.argv[1], 'wb').write(data)
+END
+}
+edited "$tmp/file3" 'del d["model_file"]'
+check 'an older checkpoint without these members' "$train" resume -q -o "$tmp/file3"
+"$train" export -q "$tmp/file" -o "$tmp/f.gguf" >/dev/null
+check 'gives the default model' cmp "$tmp/file3/model.gguf" "$tmp/f.gguf"
+edited "$tmp/file4" 'd["model_file"]["type"] = "f16"'
+says 9 'a checkpoint with an unknown type' 'unknown type' "$train" resume -o "$tmp/file4"
 check 'another seed gives another one' bash -c "'$train' train -q ${shape[*]} ${steps[*]} --seed 43 -o '$tmp/seed' &&
     ! cmp -s '$tmp/one/model.gguf' '$tmp/seed/model.gguf'"
 check 'the parts of a run are the beginning of the whole' python3 train/recipes/same-start.py "$tmp/one/training.json" "$tmp/parts/training.json"

@@ -19,17 +19,40 @@ double bn_train_bits_per_byte(const struct bn_corpus *validation, double loss)
     return loss * (double)validation->n / (double)validation->n_bytes / 0.69314718055994531;
 }
 
+/* ---- the model file ---- */
+
+struct bn_export bn_train_export(const struct bn_train_file *file)
+{
+    /* Q8_0 has no label: bn_type_find does not find it. */
+    bool q8 = strcmp(file->embedding, "q8_0") == 0;
+    return (struct bn_export){.type = bn_type_find(file->type),
+                              .embedding = q8 ? BN_TYPE_Q8_0 : bn_type_find(file->embedding),
+                              .name = file->name,
+                              .n_ctx = file->ctx,
+                              .temperature = file->temperature};
+}
+
+void bn_train_keep_file(bn_json *document, const bn_json *before, const struct bn_args *args)
+{
+    struct bn_train_file *file = &((struct bn_train_options *)args->fields)->file;
+    const struct {
+        const char *name, **value;
+    } TEXTS[] = {{"type", &file->type}, {"embedding", &file->embedding}, {"name", &file->name}};
+    const bn_json *old = bn_json_get(before, "model_file");
+    bn_json *o = bn_json_put_object(document, "model_file");
+    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++) {
+        bool given = old == NULL || bn_args_given(args, TEXTS[i].value);
+        bn_json_put_string(o, TEXTS[i].name, given ? *TEXTS[i].value : bn_json_text_of(old, TEXTS[i].name));
+        *TEXTS[i].value = bn_json_text_of(o, TEXTS[i].name);
+    }
+    if (!bn_args_given(args, &file->ctx)) file->ctx = (uint32_t)bn_json_count_of(old, "context");
+    bn_json_put_u64(o, "context", file->ctx);
+}
+
 bn_status bn_train_write_model(const char *path, const struct bn_weights *w, struct bn_str tokenizer,
                                const struct bn_train_file *file, char hex[BN_SHA256_HEX], bn_error *err)
 {
-    static const uint32_t TYPES[] = {BN_TYPE_I2_S, BN_TYPE_TQ2_0, BN_TYPE_TQ1_0,
-                                     BN_TYPE_Q2_0, BN_TYPE_PQ2_0, BN_TYPE_PTQ1_0};
-    static const uint32_t EMBEDDINGS[] = {BN_TYPE_F16, BN_TYPE_Q8_0};
-    struct bn_export how = {.type = TYPES[file->type],
-                            .embedding = EMBEDDINGS[file->embedding],
-                            .name = file->name,
-                            .n_ctx = file->ctx,
-                            .temperature = file->temperature};
+    struct bn_export how = bn_train_export(file);
     struct bn_buf out = {.max = (size_t)1 << 36};
     bn_status status = bn_export_gguf(&out, w, tokenizer, &how, err);
     if (status == BN_OK) bn_sha256_hex(out.data, out.len, hex);
@@ -96,7 +119,7 @@ static bn_json *make_record(const struct bn_train_run *run, const char *model_sh
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_TRAINING_SCHEMA);
     bn_cli_put_provenance(doc, NULL);
-    static const char *const KEPT[] = {"library", "settings", "data", "corpus"};
+    static const char *const KEPT[] = {"library", "settings", "data", "corpus", "model_file"};
     for (size_t i = 0; i < BN_ARRAY_LEN(KEPT); i++)
         bn_json_put_copy(doc, KEPT[i], bn_json_get(run->document, KEPT[i]));
     bn_json_put_u64(doc, "threads", bn_team_size(run->trainer.team));

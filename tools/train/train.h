@@ -16,10 +16,9 @@
 #define BN_TRAIN_EMBEDDINGS "f16|q8_0"
 #define BN_CHECKPOINT_NAME "checkpoint.bntrain"
 
-/* Options of the model file, in the order of the lists above. */
+/* Options of the model file. */
 struct bn_train_file {
-    int type, embedding;
-    const char *name;
+    const char *type, *embedding, *name;
     uint32_t ctx;
     double temperature; /* 0: as trained */
 };
@@ -107,6 +106,10 @@ struct bn_train_shares {
 /* For a trainer that is one of several. */
 struct bn_train_shares bn_train_shares(const struct bn_trainer *t);
 
+struct bn_export bn_train_export(const struct bn_train_file *file);
+/* Puts how the model file is written, as "model_file", into the document of a run. What the command line does not give
+ * is that of the document before, if any. The texts of the options are then those of the document. */
+void bn_train_keep_file(bn_json *document, const bn_json *before, const struct bn_args *args);
 /* Writes the model file; hex is its digest. */
 BN_MUST_CHECK bn_status bn_train_write_model(const char *path, const struct bn_weights *w,
                                              struct bn_str tokenizer, const struct bn_train_file *file,
