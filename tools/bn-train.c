@@ -247,6 +247,8 @@ static bn_status start(struct bn_train_run *run, bn_error *err)
 /* The run that is ready begins on all ranks. */
 static bn_status begin(struct bn_train_run *run, bn_error *err)
 {
+    struct bn_export how = bn_train_export(&run->options->file);
+    BN_TRY(bn_export_check(&run->trainer.weights, &how, err));
     report_model(run);
     BN_TRY(bn_train_lead(run, err));
     return bn_train_run(run, err);
@@ -268,10 +270,11 @@ static bn_status on_ranks(struct bn_args *args, bn_status (*command)(struct bn_t
 static bn_status train_leader(struct bn_train_run *run, bn_error *err)
 {
     const struct bn_train_options *o = run->options;
+    struct stat st;
     char path[PATH_MAX];
     if (o->texts.n == 0) return missing(run->args, "text", "--text FILE", err);
     if (o->output == NULL) return missing(run->args, "output folder", "-o DIR", err);
-    if (strstr(o->output, ".gguf") != NULL)
+    if (strstr(o->output, ".gguf") != NULL || (stat(o->output, &st) == 0 && !S_ISDIR(st.st_mode)))
         return bn_hint(bn_fail_in(err, BN_ERR_ARG, o->output, "-o is a folder, not a file"), err,
                        "the model is DIR/model.gguf; bn-train export -o FILE writes another one");
     snprintf(path, sizeof path, "%s/" BN_CHECKPOINT_NAME, o->output);

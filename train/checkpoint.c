@@ -373,15 +373,16 @@ static void put_floats(struct bn_buf *out, const struct bn_weights *w, const str
     }
 }
 
-static bn_status check_type(const struct bn_weights *w, const struct bn_export *how, bn_error *err)
+bn_status bn_export_check(const struct bn_weights *w, const struct bn_export *how, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(how->type);
     if (info == NULL || info->pack == NULL ||
         (how->embedding != BN_TYPE_F16 && how->embedding != BN_TYPE_Q8_0))
         return bn_fail(err, BN_ERR_UNSUPPORTED, "unknown type of the weights or the embedding");
     if (w->group != 0 && (how->type == BN_TYPE_I2_S || w->group % info->block != 0))
-        return bn_fail(err, BN_ERR_UNSUPPORTED, "%s cannot store a scale for each %u weights", info->name,
-                       w->group);
+        return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED, "%s cannot store a scale for each %u weights",
+                               info->name, w->group),
+                       err, "--type q2_0");
     for (size_t i = 0; i < w->n_params; i++)
         if (w->params[i].cols % bn_type_info(type_of(&w->params[i], how))->block != 0)
             return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, w->params[i].name,
@@ -412,7 +413,7 @@ bn_status bn_export_gguf(struct bn_buf *out, const struct bn_weights *w, struct 
                          const struct bn_export *how, bn_error *err)
 {
     struct bn_gguf_writer writer = {.kv.max = BN_GGUF_MAX_META_BYTES, .infos.max = BN_GGUF_MAX_META_BYTES};
-    BN_TRY(check_type(w, how, err));
+    BN_TRY(bn_export_check(w, how, err));
     bn_status status = put_keys(&writer, w, tokenizer, how, err);
     for (size_t i = 0; i < w->n_params && status == BN_OK; i++) {
         const struct bn_param *p = &w->params[i];

@@ -63,8 +63,11 @@ struct bn_export {
     uint32_t n_ctx;     /* the context that the file states; 0: the training window */
     double temperature; /* logits are divided by it, by the gains of the last norm; 0: 1 */
 };
-/* Appends the file's bytes to out. BN_ERR_UNSUPPORTED when the type cannot store the weights: a scale for each matrix
- * or group has to be that of whole blocks. */
+/* BN_ERR_UNSUPPORTED when the type cannot store the weights: a scale for each matrix or group has to be that of whole
+ * blocks. */
+BN_MUST_CHECK bn_status bn_export_check(const struct bn_weights *w, const struct bn_export *how,
+                                        bn_error *err);
+/* Checks this, and appends the file's bytes to out. */
 BN_MUST_CHECK bn_status bn_export_gguf(struct bn_buf *out, const struct bn_weights *w,
                                        struct bn_str tokenizer, const struct bn_export *how, bn_error *err);
 
