@@ -61,8 +61,9 @@ static bool find_text(char out[PATH_MAX], const struct bn_training_options *o, c
     return false;
 }
 
+/* known: digests of files by their paths, so that a file is read once however often the record names it. */
 static bn_status check_text(struct bn_training_files *files, const bn_json *text,
-                            const struct bn_training_options *o, bn_error *err)
+                            const struct bn_training_options *o, bn_json *known, bn_error *err)
 {
     char path[PATH_MAX], hex[BN_SHA256_HEX], name[80];
     uint64_t n_bytes = 0, claimed = 0;
@@ -76,8 +77,12 @@ static bn_status check_text(struct bn_training_files *files, const bn_json *text
         snprintf(files->changed, sizeof files->changed, "%s has another length than in the record", name);
         return BN_OK;
     }
-    BN_TRY(bn_sha256_file(path, hex, err));
-    if (!bn_json_text_is(text, "sha256", hex))
+    const char *digest = hex;
+    if (!bn_json_string(bn_json_get(known, path), &digest)) {
+        BN_TRY(bn_sha256_file(path, hex, err));
+        bn_json_put_string(known, path, hex);
+    }
+    if (!bn_json_text_is(text, "sha256", digest))
         snprintf(files->changed, sizeof files->changed, "%s has another sha256 than in the record", name);
     return BN_OK;
 }
@@ -104,10 +109,13 @@ bn_status bn_training_files_read(struct bn_training_files *files, const bn_json 
     else if (find_beside(file, options, "model.gguf", &n_bytes))
         BN_TRY(bn_sha256_file(file, files->model_sha256, err));
     if (find_beside(file, options, "checkpoint.bntrain", &n_bytes)) BN_TRY(read_checkpoint(files, file, err));
-    const bn_json *data = bn_json_get(record, "data");
-    for (const bn_json *o = bn_json_first(data); o != NULL; o = bn_json_next(o))
-        BN_TRY(check_text(files, o, options, err));
-    return BN_OK;
+    bn_json *known = bn_json_new_object();
+    bn_status status = BN_OK;
+    const bn_json *o = bn_json_first(bn_json_get(record, "data"));
+    for (; o != NULL && status == BN_OK && files->changed[0] == '\0'; o = bn_json_next(o))
+        status = check_text(files, o, options, known, err);
+    bn_json_free(known);
+    return status;
 }
 
 /* ---- rules about files ---- */
