@@ -340,7 +340,26 @@ static void add_settings(struct repeat *r)
     add_number(r, "--batch", micro * bn_json_number_of(s, "micro_batches"));
 }
 
-/* The texts, in their order. Validations change no step. */
+/* An older record names no type. The default one cannot store scales of groups. */
+static void add_model_file(struct repeat *r)
+{
+    const bn_json *file = bn_json_get(r->record, "model_file");
+    double context = bn_json_number_of(file, "context");
+    if (file == NULL && bn_json_number_of(r->record, "settings.group") != 0) add_option(r, "--type", "q2_0");
+    if (file == NULL) return;
+    add_option(r, "--type", bn_json_text_of(file, "type"));
+    add_option(r, "--embedding", bn_json_text_of(file, "embedding"));
+    add_option(r, "--name", bn_json_text_of(file, "name"));
+    if (context > 0) add_number(r, "--model-ctx", context);
+}
+
+/* Whether the repetition makes a model. */
+static bool repeats_all(const struct repeat *r)
+{
+    return r->options->n_steps >= bn_json_number_of(r->record, "settings.steps");
+}
+
+/* The texts, in their order. Validations change no step: only a repetition of all steps makes them. */
 static bn_status add_texts(struct repeat *r, bn_error *err)
 {
     const bn_json *data = bn_json_get(r->record, "data");
@@ -348,13 +367,20 @@ static bn_status add_texts(struct repeat *r, bn_error *err)
         char path[PATH_MAX], text[PATH_MAX + 32];
         uint64_t n_bytes;
         const char *named = bn_json_text_of(o, "path");
-        if (bn_json_text_is(o, "role", "validation")) continue;
+        bool validates = bn_json_text_is(o, "role", "validation");
+        if (validates && !repeats_all(r)) continue;
         if (!find_text(path, r->options, named, &n_bytes))
             return bn_fail_in(err, BN_ERR_NOT_FOUND, named,
                               "the text is not below the folder of the record (--texts FOLDER)");
         snprintf(text, sizeof text, "%s:%.0f", path, bn_json_number_of(o, "times"));
-        add_option(r, bn_json_text_is(o, "role", "late") ? "--late-text" : "--text", text);
+        add_option(r,
+                   validates                            ? "--validation"
+                   : bn_json_text_is(o, "role", "late") ? "--late-text"
+                                                        : "--text",
+                   text);
     }
+    ull every = step_of(bn_json_first(bn_json_get(r->record, "validations")));
+    if (repeats_all(r) && every > 0) add_number(r, "--validate-every", (double)every);
     return BN_OK;
 }
 
@@ -374,6 +400,7 @@ static bn_status make_command(struct repeat *r, const char *argv[MAX_ARGUMENTS],
     add_option(r, "train", "-q");
     BN_TRY(add_texts(r, err));
     add_settings(r);
+    add_model_file(r);
     if (find_beside(text, r->options, "model.gguf", &n_bytes))
         add_option(r, "--tokenizer", text);
     else
@@ -390,13 +417,17 @@ static bn_status make_command(struct repeat *r, const char *argv[MAX_ARGUMENTS],
 /* ---- the comparison ---- */
 
 /* Numbers are written with the digits that give their bits back, so equal numbers are equal bits. */
-static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
+static bn_status compare_members(struct repeat *r, const bn_json *again, bool at_end, bn_error *err)
 {
     static const struct {
         const char *path, *otherwise;
-    } SAME[] = {{"settings", "this bn-train cannot run the settings of the record"},
-                {"corpus.tokens_sha256", "the texts gave other tokens"}};
+        bool at_end; /* of a run that was repeated to its end */
+    } SAME[] = {{"settings", "this bn-train cannot run the settings of the record", false},
+                {"corpus.tokens_sha256", "the texts gave other tokens", false},
+                {"validations", "the validations are not those of the record", true},
+                {"result.model_sha256", "the steps gave a model with another sha256", true}};
     for (size_t i = 0; i < BN_ARRAY_LEN(SAME); i++) {
+        if (SAME[i].at_end != at_end) continue;
         char ours[BN_SHA256_HEX] = "", theirs[BN_SHA256_HEX] = "?";
         const bn_json *x = bn_json_path(r->record, SAME[i].path), *y = bn_json_path(again, SAME[i].path);
         if (x != NULL) BN_TRY(bn_json_digest(x, ours, err));
@@ -405,6 +436,13 @@ static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
         snprintf(r->result->reason, sizeof r->result->reason, "%s", SAME[i].otherwise);
         return BN_OK;
     }
+    return BN_OK;
+}
+
+static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
+{
+    BN_TRY(compare_members(r, again, false, err));
+    if (r->result->reason[0] != '\0') return BN_OK;
     const bn_json *theirs = bn_json_first(bn_json_get(r->record, "losses"));
     const bn_json *ours = bn_json_first(bn_json_get(again, "losses"));
     for (; ours != NULL; ours = bn_json_next(ours), theirs = bn_json_next(theirs)) {
@@ -418,8 +456,11 @@ static bn_status compare(struct repeat *r, const bn_json *again, bn_error *err)
         }
         r->result->n_tokens++;
     }
-    r->result->same = r->result->n_tokens > 0;
-    if (!r->result->same) snprintf(r->result->reason, sizeof r->result->reason, "bn-train made no step");
+    if (r->result->n_tokens == 0)
+        snprintf(r->result->reason, sizeof r->result->reason, "bn-train made no step");
+    else if (repeats_all(r))
+        BN_TRY(compare_members(r, again, true, err));
+    r->result->same = r->result->reason[0] == '\0';
     return BN_OK;
 }
 

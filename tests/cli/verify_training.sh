@@ -16,7 +16,8 @@ tail -c 4000 fixtures/validation.txt >"$tmp/held-out"
 cd "$tmp" || exit 1
 run=(--vocab 300 --layers 1 --width 128 --context 32 --batch 256 --micro-batch 64 --steps 12 --warm-up 3 --rate 0.0037 --rate-2 0.003
     --clip 0.9 --seed 7)
-"$train" train -q --text text:2 --late-text late --late 0.5 --validation held-out "${run[@]}" --validate-every 4 -o run || exit 1
+"$train" train -q --text text:2 --late-text late --late 0.5 --validation held-out "${run[@]}" --validate-every 4 \
+    --embedding q8_0 --name 'A model' --model-ctx 64 -o run || exit 1
 
 cp text late held-out run
 
@@ -45,8 +46,14 @@ says 0 'also in JSON' '"level": "partial"' "$verify" run/training.json --replay 
 says 0 'with the number of steps' '"repeated_steps": 3' "$verify" run/training.json --replay --replay-steps 3 --json
 says 0 'all of them are the level replay' 'level: replay .* 12 of 12 steps' "$verify" run/training.json --replay --replay-steps 12
 says 0 'all steps, the late text included, on 2 threads' 'the first 12 steps' "$verify" run/training.json --replay --replay-steps 50 -t 2 -v
-"$train" train -q --text text:2 "${run[@]}" --optimiser muon -o muon || exit 1
+"$train" train -q --text text:2 "${run[@]}" --optimiser muon --arch qwen3 --group 64 --type q2_0 -o muon || exit 1
 says 0 'steps of Muon are repeated' 'the first 3 steps gave the same bits' "$verify" muon/training.json --replay --replay-steps 3 --texts . -v
+says 0 'all of them, with a type of the weights' 'level: replay' "$verify" muon/training.json --replay --replay-steps 12 --texts .
+mkdir older && python3 -c 'import json
+d = json.load(open("muon/training.json"))
+del d["model_file"]
+json.dump(d, open("older/training.json", "w"))'
+says 0 'steps of an older record without it' 'the first 3 steps' "$verify" older/training.json -v --replay --replay-steps 3 --texts .
 says 0 '--json names the form' '"form": "training"' "$verify" run/training.json --json
 check 'nothing is left in the temporary folder' equal "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'bn-repeat-*' -newer text | wc -l)" 0
 
@@ -101,6 +108,20 @@ changed 'for o in d["losses"][6:]: o["loss"] = 0.01'
 says 0 'losses that no step showed are not covered by a replay of others' 'level: partial .* 4 of 12' "$verify" bad/training.json --replay
 check 'a replay of all steps finds them' rule replay 1 bad/training.json --replay --replay-steps 12
 
+# A model that these steps do not give; and validations that follow from invented losses.
+changed ''
+"$train" export run --embedding q8_0 --name Other -o bad/model.gguf >/dev/null
+rm bad/checkpoint.bntrain
+python3 -c 'import hashlib, json
+d = json.load(open("bad/training.json"))
+d["result"].update(model_sha256=hashlib.sha256(open("bad/model.gguf", "rb").read()).hexdigest(), checkpoint_sha256="0" * 64)
+json.dump(d, open("bad/training.json", "w"))'
+says 0 'another model is not covered by a replay of some steps' 'level: partial .* 4 of 12' "$verify" bad/training.json --replay
+check 'a replay of all steps finds it' rule replay 1 bad/training.json --replay --replay-steps 12
+changed 'import math
+for o in d["validations"]: o["loss"] /= 2; o["bits_per_byte"] /= 2; o["perplexity"] = math.exp(o["loss"])'
+says 0 'neither are validations' 'level: partial .* 4 of 12' "$verify" bad/training.json --replay
+check 'which it finds too' rule replay 1 bad/training.json --replay --replay-steps 12
 # To read this file 4000 times takes ten minutes at least.
 truncate -s 256M large
 changed 'import hashlib
