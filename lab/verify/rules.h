@@ -207,7 +207,8 @@ struct bn_training_options {
 BN_MUST_CHECK bn_status bn_training_files_read(struct bn_training_files *files, const bn_json *record,
                                                const struct bn_training_options *options, bn_error *err);
 /* Starts bn-train, which has to be next to this program, for the first n_steps, and compares losses and gradient norms
- * bit by bit. A run that was not possible is a result with same false. BN_ERR_CANCELLED. */
+ * bit by bit; of all steps, validations and the model too. A run that was not possible is a result with same false.
+ * BN_ERR_CANCELLED. */
 BN_MUST_CHECK bn_status bn_training_repeat(const bn_json *record, const struct bn_training_options *options,
                                            struct bn_replay_result *result, bn_error *err);
 
