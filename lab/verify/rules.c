@@ -77,7 +77,7 @@ static void run_rule(const struct bn_rule *rule, const struct bn_check *c)
              : bn_receipt_policy_lists(c->in->policy, "require", rule->id, NULL))) {
         char why[sizeof out->reason];
         memcpy(why, out->reason, sizeof why);
-        FAIL(c, "required: %.200s", why);
+        FAIL(c, off ? "required, and %.200s" : "required by the policy: %.200s", why);
         out->no_data = true;
     }
 }
