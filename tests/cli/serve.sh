@@ -299,6 +299,12 @@ check 'nor is what was evaluated' replies 200 '"cached_tokens":0' /v1/completion
 check 'more answers than may wait' replies 429 'queue_full' /v1/completions \
     '{"prompt": "a", "n": 3, "max_tokens": 900}' -H "X-Api-Key: $key"
 check 'get a time to try again' test "$(header Retry-After)" -ge 1
+m=/v1/messages/count_tokens
+check 'errors of a count have the form of Anthropic: no key' replies 401 '"type":"error"' $m '{}'
+check 'another method' replies 405 '"type":"error"' $m '' -H "X-Api-Key: $key"
+check 'another type' replies 415 '"type":"error"' $m '{}' -H "X-Api-Key: $key" -H 'Content-Type: text/plain'
+check 'a prompt longer than the context is counted' replies 200 '"input_tokens":[0-9]{4}\}' $m \
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"$long\"}]}" -H "X-Api-Key: $key"
 for _ in 1 2; do ask /v1/completions "$request" -H "X-Api-Key: $key" >"$tmp/status"; done
 check 'old receipts are dropped' replies 404 'no such receipt' "/v1/receipts/$name" '' -H "X-Api-Key: $key"
 

@@ -415,8 +415,8 @@ static bool take_body(struct bn_ask *ask)
     ask->gen.sampling = (bn_sampler_options)BN_SAMPLER_OPTIONS_INIT;
     ask->gen.sampling.seed = seed >> 12;
     if (!read_keep_alive(ask) || !ask->job->protocol->read(ask)) return false;
-    return ask->job->embed != NULL ||
-           ((ask->talk.n_turns == 0 || make_prompt(ask)) && make_grammar(ask) && make_choices(ask));
+    return ask->job->embed != NULL || ((ask->talk.n_turns == 0 || make_prompt(ask)) && make_grammar(ask) &&
+                                       (ask->job->protocol->counts || make_choices(ask)));
 }
 
 bool bn_job_parse(struct bn_job **out, struct bn_server *server, const struct bn_protocol *protocol,

@@ -127,6 +127,7 @@ struct bn_protocol {
     const char *name;
     bool is_lines; /* a stream is a document a line; else server-sent events */
     /* Reads ask->body: fills talk or the job's prompts, and the numbers. */
+    bool counts;   /* nothing is generated: a prompt of any length, and no choices */
     bool (*read)(struct bn_ask *ask);
     /* Streams. A part begins and ends once; a piece of text comes between. A call has one piece: its arguments. */
     void (*start)(struct bn_job *job);

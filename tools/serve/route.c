@@ -310,7 +310,7 @@ static const struct route {
     {.path = "/v1/responses", .protocol = &bn_openai_responses},
     {.path = "/v1/responses/", .get = true, .removes = true, .is_prefix = true, .answer = bn_conversations},
     {.path = "/v1/messages", .protocol = &bn_anthropic},
-    {.path = "/v1/messages/count_tokens", .answer = bn_anthropic_count},
+    {.path = "/v1/messages/count_tokens", .protocol = &bn_anthropic, .answer = bn_anthropic_count},
     {.path = "/v1/embeddings", .protocol = &bn_openai_embeddings},
     {.path = "/api/chat", .protocol = &bn_ollama_chat},
     {.path = "/api/generate", .protocol = &bn_ollama_generate},

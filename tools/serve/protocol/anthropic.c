@@ -322,12 +322,11 @@ const struct bn_protocol bn_anthropic = {
 /* ---- /v1/messages/count_tokens ---- */
 
 static const struct bn_protocol COUNTING = {
-    .name = "count_tokens", .read = read_body, .document = document, .error = error_document};
+    .name = "count_tokens", .counts = true, .read = read_body, .error = error_document};
 
 void bn_anthropic_count(struct bn_server *s, const struct bn_request *request, struct bn_reply *reply)
 {
     struct bn_job *job = NULL;
-    reply->protocol = &bn_anthropic;
     if (!bn_job_parse(&job, s, &COUNTING, request, reply)) return;
     bn_json *d = bn_json_new_object();
     bn_json_put_u64(d, "input_tokens", job->prompts[0].n_ids);
