@@ -450,7 +450,7 @@ static bn_status check_turns(bn_template tmpl, const struct bn_conversation *c, 
     }
     size_t last = role_of(&c->turns[c->n_turns - 1]);
     if (tmpl != BN_TEMPLATE_RAW && last != USER && last != TOOL)
-        return bn_fail(err, BN_ERR_ARG, "the last message is not the user's");
+        return bn_fail(err, BN_ERR_ARG, "the last of messages is not the user's or a tool's");
     return BN_OK;
 }
 

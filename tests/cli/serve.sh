@@ -305,6 +305,10 @@ check 'another method' replies 405 '"type":"error"' $m '' -H "X-Api-Key: $key"
 check 'another type' replies 415 '"type":"error"' $m '{}' -H "X-Api-Key: $key" -H 'Content-Type: text/plain'
 check 'a prompt longer than the context is counted' replies 200 '"input_tokens":[0-9]{4}\}' $m \
     "{\"messages\": [{\"role\": \"user\", \"content\": \"$long\"}]}" -H "X-Api-Key: $key"
+for path in /v1/chat/completions /v1/messages /api/chat; do
+    check "a chat that ends with an answer is refused by $path" replies 400 'the last of messages is not' $path \
+        '{"max_tokens": 1, "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}' -H "X-Api-Key: $key"
+done
 for _ in 1 2; do ask /v1/completions "$request" -H "X-Api-Key: $key" >"$tmp/status"; done
 check 'old receipts are dropped' replies 404 'no such receipt' "/v1/receipts/$name" '' -H "X-Api-Key: $key"
 
