@@ -296,9 +296,9 @@ name=$(header X-BN-Receipt)
 check 'its receipt is for the same key' replies 200 predicate "/v1/receipts/$name" '' -H "X-Api-Key: $key"
 check 'not for another one' replies 404 'no such receipt' "/v1/receipts/$name" '' -H "X-Api-Key: $other_key"
 check 'nor is what was evaluated' replies 200 '"cached_tokens":0' /v1/completions "$request" -H "X-Api-Key: $other_key"
-check 'more answers than may wait' replies 429 'queue_full' /v1/completions \
+check 'more answers than can run and wait are refused for good' replies 400 'at most 2 .*"param":"n"' /v1/completions \
     '{"prompt": "a", "n": 3, "max_tokens": 900}' -H "X-Api-Key: $key"
-check 'get a time to try again' test "$(header Retry-After)" -ge 1
+check 'so they are not tried again' equal "$(header X-Should-Retry)" false
 m=/v1/messages/count_tokens
 check 'errors of a count have the form of Anthropic: no key' replies 401 '"type":"error"' $m '{}'
 check 'another method' replies 405 '"type":"error"' $m '' -H "X-Api-Key: $key"

@@ -74,6 +74,12 @@ static bool enter(struct bn_server *s, struct bn_job *job, struct bn_reply *repl
     if (job->engine->lost)
         return bn_reply_error(reply, 503, NULL, LOST,
                               "the device that computes was lost; the server has to be started again");
+    size_t most = s->o->max_queue + s->n_lanes;
+    if (job->n_choices > most)
+        return bn_reply_error(reply, 400, "n", NULL,
+                              "the request is for %zu answers; at most %zu can run and wait (--sequences, "
+                              "--max-queue)",
+                              job->n_choices, most);
     if (!bn_engine_admit(s, job->client, job->n_choices, reply)) return false;
     struct bn_job **end = &s->jobs;
     while (*end != NULL)
