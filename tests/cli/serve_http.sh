@@ -260,7 +260,7 @@ except urllib.error.HTTPError as e:
     print(e.code, json.load(e)["error"]["message"].split(" need")[0])
 END
 )" '400 the values of the JSON text'
-# Each has values of 10 MB that are ignored; 32 answers of 8 times 900 tokens wait or run when all have come.
+# Each has values of 10 MB that are ignored; 32 requests for 8 times 900 tokens and 32 for a response wait or run in the end.
 limit=150
 ! sanitized address || limit=600 # freed memory stays in a quarantine of 256 MB
 check 'what a request did not need is not kept' timeout 200 python3 - "$port" "$server" $limit <<'END'
@@ -272,13 +272,15 @@ def status():
     return json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/status"))
 status()
 before, open_ones = resident_mb(), []
-body = b'{"prompt": "a", "max_tokens": 900, "n": 8, "x": [' + b"0," * 100000 + b"0]}"
-for _ in range(32):
+junk = b"[" + b"0," * 100000 + b"0]"
+asked = [(b"completions", b'{"prompt": "a", "max_tokens": 900, "n": 8, "x": %s}' % junk),
+         (b"responses", b'{"input": [{"role": "user", "content": "a", "x": %s}], "text": {"x": %s}}' % (junk, junk))]
+for path, body in asked * 32:
     s = socket.create_connection(("127.0.0.1", int(port)))
-    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-              % len(body) + body)
+    s.sendall(b"POST /v1/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+              % (path, len(body)) + body)
     open_ones.append(s)
-while status()["counters"]["jobs"] < 32:
+while status()["counters"]["jobs"] < 64:
     time.sleep(0.1)
 more = resident_mb() - before
 print(f"{more:.0f} MB more")

@@ -79,8 +79,14 @@ a form without a schema|"param":"text.format"|"input": "a", "text": {"format": {
 a strange schema|"param":"text.format"|"input": "a", "text": {"format": {"type": "json_schema", "schema": {"type": "strange"}}}
 no tokens|"param":"max_output_tokens"|"input": "a", "max_output_tokens": 0
 a text as stream|"param":"stream"|"input": "a", "stream": "yes"
+metadata as a list|"param":"metadata"|"input": "a", "metadata": ["b"]
+a number in metadata|"param":"metadata"|"input": "a", "metadata": {"a": 1}
 instructions as a list|"param":"instructions"|"input": "a", "instructions": ["b"]
 REFUSED
+letters() { printf "%$1s" '' | sed 's/ /é/g'; }
+check 'metadata has texts of 512 characters' replies 200 '"metadata":.+é' $R "{\"input\": \"a\", $same, \"metadata\": {\"a\": \"$(letters 512)\"}}"
+check 'and no longer ones' replies 400 '"param":"metadata"' $R "{\"input\": \"a\", $same, \"metadata\": {\"a\": \"$(letters 513)\"}}"
+check 'and at most 16' replies 400 '"param":"metadata"' $R "{\"input\": \"a\", $same, \"metadata\": {$(printf '"%s": "", ' {1..16})\"a\": \"\"}}"
 check 'members that change nothing are accepted' replies 200 '"object":"response"' $R \
     "{\"input\": \"a\", $same, \"background\": false, \"conversation\": null, \"include\": [\"reasoning.encrypted_content\"], \"top_logprobs\": 0,
       \"service_tier\": \"auto\", \"prompt_cache_key\": \"k\", \"reasoning\": {\"effort\": \"minimal\"}, \"text\": {\"verbosity\": \"low\"}, \"unknown\": {}}"
@@ -152,7 +158,7 @@ check 'to the same chain' equal "$(value 'd["bn"]["chain"]' "$tmp/reply")" "$(ca
 # 60 of 1.5 MB are more than the 64 MiB that are kept.
 ask $R "{\"input\": \"a\", $same}" >"$tmp/status"
 oldest=$(value 'd["id"]' "$tmp/reply")
-printf '{"input": "b", "max_output_tokens": 1, "metadata": {"x": "%01500000d"}}' 0 >"$tmp/large"
+printf '{"input": "b", "max_output_tokens": 1, "user": "%01500000d"}' 0 >"$tmp/large"
 for ((i = 0; i < 60; i++)); do ask $R "@$tmp/large" >"$tmp/status"; done
 check 'the newest ones are kept' replies 200 '"object":"response"' "$R/$(value 'd["id"]' "$tmp/reply")" ''
 check 'the oldest ones go' replies 404 'no such response' "$R/$oldest" ''
@@ -178,7 +184,12 @@ stop_server
 
 # ---- an end in the middle ----
 
-start --sequences 1 --grace 60s
+start --sequences 1 --grace 60s --max-body 4K
+long="{\"input\": \"$(printf 'the king and %.0s' {1..230})\", \"truncation\": \"auto\", $same}"
+ask $R "$long" >"$tmp/status"
+check 'a conversation goes on' replies 200 '"object":"response"' $R "${long%\}}, \"previous_response_id\": \"$(value 'd["id"]' "$tmp/reply")\"}"
+check 'until it is larger than a body may be' replies 400 'more than 4096 bytes .*"param":"previous_response_id"' $R \
+    "{\"input\": \"a\", \"previous_response_id\": \"$(value 'd["id"]' "$tmp/reply")\", $same}"
 # One at a time: of 24 that were accepted most wait.
 curl -sS -N -m 300 -Z --parallel-immediate --parallel-max 24 -o "$tmp/waits.#1" -H 'Content-Type: application/json' \
     -d '{"input": "a", "max_output_tokens": 900, "stream": true}' "$url$R?[1-24]" &

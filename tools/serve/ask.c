@@ -14,8 +14,6 @@
 #include "grammar/matcher.h"
 #include "tools/serve/job.h"
 
-#define MAX_TREE ((size_t)32 << 20) /* memory for the values of a body, until it is parsed */
-
 /* ---- for protocols ---- */
 
 const bn_json *bn_serve_member(const bn_json *object, const char *name)
@@ -361,7 +359,7 @@ bool bn_serve_make_id(char id[BN_SERVE_ID])
 bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply)
 {
     bn_error err = {0};
-    if (bn_json_parse_within(body, text, n, MAX_TREE, &err) == BN_OK) {
+    if (bn_json_parse_within(body, text, n, BN_SERVE_MAX_TREE, &err) == BN_OK) {
         if (bn_json_kind(*body) == BN_JSON_OBJECT) return true;
         bn_fail(&err, BN_ERR_FORMAT, "the body is not a JSON object");
     }
@@ -467,7 +465,8 @@ void bn_job_release(struct bn_job *job)
     bn_grammar_close(job->grammar);
     bn_free(job->bias);
     bn_json_free(job->tools);
-    bn_json_free(job->kept);
+    bn_buf_release(&job->repeated);
+    bn_buf_release(&job->items);
     if (job->keeps) job->engine->keep_ns = job->keep_ns;
     bn_engine_leave(job->engine);
     bn_free(job);

@@ -61,7 +61,8 @@ struct bn_job {
     uint64_t created_s, since_ns;
     bn_template tmpl;          /* of a chat */
     bn_json *tools;            /* that may be called; NULL: none */
-    bn_json *kept;             /* what a protocol keeps of its request; NULL: nothing */
+    struct bn_buf repeated;    /* of /v1/responses, as JSON: what a response repeats */
+    struct bn_buf items;       /* and the conversation, "[ITEM,ITEM" */
     size_t n_dropped;          /* turns that the context had no place for */
     struct bn_prompt *prompts; /* also texts to embed */
     struct bn_choice choices[BN_SERVE_MAX_CHOICES];
@@ -126,8 +127,8 @@ struct bn_ask {
 struct bn_protocol {
     const char *name;
     bool is_lines; /* a stream is a document a line; else server-sent events */
-    /* Reads ask->body: fills talk or the job's prompts, and the numbers. */
     bool counts;   /* nothing is generated: a prompt of any length, and no choices */
+    /* Reads ask->body: fills talk or the job's prompts, and the numbers. */
     bool (*read)(struct bn_ask *ask);
     /* Streams. A part begins and ends once; a piece of text comes between. A call has one piece: its arguments. */
     void (*start)(struct bn_job *job);
@@ -170,6 +171,7 @@ void bn_job_release(struct bn_job *job);
 void bn_job_drop(struct bn_job *job);
 /* The id of a request, from random numbers. */
 bool bn_serve_make_id(char id[BN_SERVE_ID]);
+#define BN_SERVE_MAX_TREE ((size_t)32 << 20) /* memory for the values of a body, until it is parsed */
 /* Reads a body as a JSON object. */
 bool bn_serve_parse(bn_json **body, const char *text, size_t n, struct bn_reply *reply);
 /* A member; NULL also when it is null. Whether there is one that is not empty, 0 or false. */
@@ -214,10 +216,10 @@ bn_json *bn_openai_error(unsigned status, const char *param, const char *code, c
 
 #define BN_SERVE_RESPONSE "resp_" /* before the id of the job */
 #define BN_SERVE_NO_RESPONSE "no such response: it was never kept, or was dropped for newer ones"
-/* Keeps the response of a job, with what the job keeps. */
+/* Keeps the response of a job, and takes the job's items. */
 void bn_conversation_keep(struct bn_job *job, const bn_json *response);
-/* {"items", "response"}, to be freed by the caller; NULL: there is none of this id for this key. */
-bn_json *bn_conversation_find(struct bn_server *server, const char *id, uint32_t tenant, bool removes);
+/* Appends the list of the items of a past response, its output included; false: there is none of this id for this key. */
+bool bn_conversation_find(struct bn_server *server, const char *id, uint32_t tenant, struct bn_buf *items);
 /* GET and DELETE of /v1/responses/ID. */
 void bn_conversations(struct bn_server *server, const struct bn_request *request, struct bn_reply *reply);
 void bn_conversations_close(struct bn_server *server);

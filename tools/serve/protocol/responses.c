@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "tools/serve/job.h"
 
 /* What a response repeats of its request, with what stands there when the request does not have it. */
@@ -27,10 +28,30 @@ static const struct form {
 
 /* ---- the conversation ---- */
 
+/* Keeps of an item what add_item reads, so that a later request can go on with it. */
+static bn_status keep_item(struct bn_job *job, const bn_json *item, const char *member, const char *text,
+                           bn_error *err)
+{
+    static const char *const TEXTS[] = {"type", "role", "name"};
+    bn_json *kept = bn_json_new_object();
+    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++)
+        if (bn_json_text_of(item, TEXTS[i])[0] != '\0')
+            bn_json_put_string(kept, TEXTS[i], bn_json_text_of(item, TEXTS[i]));
+    if (text != NULL)
+        bn_json_put_string(kept, member, text);
+    else
+        bn_json_put_copy(kept, member, bn_json_get(item, member));
+    bn_buf_putc(&job->items, job->items.len > 0 ? ',' : '[');
+    bn_status status = bn_json_write(kept, true, &job->items, err);
+    bn_json_free(kept);
+    return status;
+}
+
 /* Thoughts, a message and calls that come after each other are one turn of the assistant. */
-static bn_status add_item(struct bn_talk *talk, const bn_json *item, bn_error *err)
+static bn_status add_item(struct bn_ask *ask, const bn_json *item, bn_error *err)
 {
     static const char *const TEXTS[] = {"input_text", "output_text", "text", "reasoning_text", NULL};
+    struct bn_talk *talk = &ask->talk;
     struct bn_chat_turn *turn = talk->n_turns > 0 ? &talk->turns[talk->n_turns - 1] : NULL;
     const char *type = bn_json_text_of(item, "type"), *role = "assistant";
     bool is_message = type[0] == '\0' || strcmp(type, "message") == 0;
@@ -43,77 +64,101 @@ static bn_status add_item(struct bn_talk *talk, const bn_json *item, bn_error *e
     bool goes_on = turn != NULL && strcmp(turn->role, "assistant") == 0 && strcmp(role, "assistant") == 0 &&
                    (is_call || (is_message && turn->content[0] == '\0' && turn->n_calls == 0));
     if (!goes_on) BN_TRY(bn_talk_add(talk, role, &turn, err));
-    if (is_call)
-        return bn_talk_call(talk, turn, bn_json_text_of(item, "name"), bn_json_get(item, "arguments"), err);
+    if (is_call) {
+        BN_TRY(bn_talk_call(talk, turn, bn_json_text_of(item, "name"), bn_json_get(item, "arguments"), err));
+        return keep_item(ask->job, item, "arguments", NULL, err);
+    }
     const char **text = is_thought ? &turn->thoughts : &turn->content;
-    BN_TRY(bn_talk_text(talk, bn_json_get(item, is_result ? "output" : "content"), TEXTS, text, err));
+    const char *member = is_result ? "output" : "content";
+    BN_TRY(bn_talk_text(talk, bn_json_get(item, member), TEXTS, text, err));
+    BN_TRY(keep_item(ask->job, item, member, *text, err));
     if (is_thought && turn->thoughts[0] == '\0') turn->thoughts = NULL; /* they are encrypted */
     return BN_OK;
 }
 
-static void copy_items(bn_json *items, const bn_json *more)
+static bool add_items(struct bn_ask *ask, const bn_json *items)
 {
-    for (const bn_json *item = bn_json_first(more); item != NULL; item = bn_json_next(item))
-        bn_json_put_copy(items, NULL, item);
-}
-
-/* The items of the response that this one goes on with. */
-static bool take_previous(struct bn_ask *ask, bn_json *items)
-{
-    const char *id = bn_json_text_of(ask->body, "previous_response_id");
-    if (bn_serve_member(ask->body, "previous_response_id") == NULL) return true;
-    bn_json *kept = bn_conversation_find(ask->server, id, ask->job->tenant, false);
-    if (kept == NULL)
-        bn_reply_error(ask->reply, 404, "previous_response_id", "previous_response_not_found",
-                       BN_SERVE_NO_RESPONSE);
-    copy_items(items, bn_json_get(kept, "items"));
-    copy_items(items, bn_json_path(kept, "response.output"));
-    bn_json_free(kept);
-    return kept != NULL;
-}
-
-/* A text is a message of the user; an item without a type is a message. */
-static bool read_input(struct bn_ask *ask, bn_json *items)
-{
-    const bn_json *input = bn_serve_member(ask->body, "input");
-    const bn_json *instructions = bn_serve_member(ask->body, "instructions");
-    const char *text;
-    struct bn_chat_turn *turn = NULL;
     bn_error err = {0};
     bn_status status = BN_OK;
-    if (input == NULL) return bn_ask_refuse(ask, "input", "is missing");
-    if (!take_previous(ask, items)) return false;
-    if (bn_json_string(input, &text)) {
-        bn_json *message = bn_json_add_object(items);
-        BN_PUT(message, BN_STRING("role", "user"), BN_STRING("content", text));
-    } else if (bn_json_kind(input) == BN_JSON_ARRAY && bn_json_size(input) > 0) {
-        copy_items(items, input);
-    } else {
-        return bn_ask_refuse(ask, "input", "is not a text or a list of items");
-    }
-    if (instructions != NULL) {
-        if (!bn_json_string(instructions, &text)) return bn_ask_refuse(ask, "instructions", "is not a text");
-        status = bn_talk_add(&ask->talk, "system", &turn, &err);
-        if (status == BN_OK) turn->content = text;
-    }
     for (const bn_json *m = bn_json_first(items); m != NULL && status == BN_OK; m = bn_json_next(m))
-        status = add_item(&ask->talk, m, &err);
+        status = add_item(ask, m, &err);
     return bn_ask_check(ask, "input", status, &err);
 }
 
-/* What is kept: what the response repeats, and the items of the conversation. */
-static bool read_kept(struct bn_ask *ask)
+/* The items of the response that this one goes on with: as large as a body may be. */
+static bool take_previous(struct bn_ask *ask, bn_json *own)
 {
-    bn_json *kept = ask->job->kept = bn_json_new_object(), *repeated = NULL;
+    static const char NAME[] = "previous_response_id";
+    struct bn_buf text = {.max = (size_t)ask->server->o->max_body_bytes};
+    bn_json *items = NULL;
+    bn_error err = {0};
+    if (bn_serve_member(ask->body, NAME) == NULL) return true;
+    if (!bn_conversation_find(ask->server, bn_json_text_of(ask->body, NAME), ask->job->tenant, &text))
+        return bn_reply_error(ask->reply, 404, NAME, "previous_response_not_found", BN_SERVE_NO_RESPONSE);
+    bn_status status =
+        text.full ? bn_fail(&err, BN_ERR_LIMIT, "%s names a conversation of more than %zu bytes (--max-body)",
+                            NAME, text.max)
+                  : bn_buf_check(&text, &err);
+    if (status == BN_OK) status = bn_json_parse_within(&items, text.data, text.len, BN_SERVE_MAX_TREE, &err);
+    bn_buf_release(&text);
+    return bn_ask_check(ask, NAME, status, &err) && add_items(ask, bn_json_append(own, items));
+}
+
+/* A text is a message of the user; an item without a type is a message. */
+static bool read_input(struct bn_ask *ask)
+{
+    const bn_json *input = bn_serve_member(ask->body, "input");
+    const bn_json *instructions = bn_serve_member(ask->body, "instructions");
+    bn_json *own = bn_talk_own(&ask->talk);
+    const char *text;
+    struct bn_chat_turn *turn = NULL;
+    bn_error err = {0};
+    if (input == NULL) return bn_ask_refuse(ask, "input", "is missing");
+    if (instructions != NULL) {
+        if (!bn_json_string(instructions, &text)) return bn_ask_refuse(ask, "instructions", "is not a text");
+        if (!bn_ask_check(ask, "input", bn_talk_add(&ask->talk, "system", &turn, &err), &err)) return false;
+        turn->content = text;
+    }
+    ask->job->items.max = BN_JSON_MAX_BYTES;
+    if (own == NULL) return bn_reply_no_memory(ask->reply);
+    if (!take_previous(ask, own)) return false;
+    if (bn_json_string(input, &text)) {
+        bn_json *list = bn_json_add_array(own), *message = bn_json_add_object(list);
+        BN_PUT(message, BN_STRING("role", "user"), BN_STRING("content", text));
+        return bn_json_is_complete(list) ? add_items(ask, list) : bn_reply_no_memory(ask->reply);
+    }
+    if (bn_json_kind(input) == BN_JSON_ARRAY && bn_json_size(input) > 0) return add_items(ask, input);
+    return bn_ask_refuse(ask, "input", "is not a text or a list of items");
+}
+
+/* As OpenAI limits it. */
+static bool check_metadata(struct bn_ask *ask)
+{
+    const bn_json *metadata = bn_serve_member(ask->body, "metadata");
+    bool good =
+        metadata == NULL || (bn_json_kind(metadata) == BN_JSON_OBJECT && bn_json_size(metadata) <= 16);
+    const char *text;
+    for (const bn_json *m = bn_json_first(metadata); m != NULL && good; m = bn_json_next(m))
+        good = bn_json_string(m, &text) && bn_utf8_count(text, strlen(text)) <= 512 &&
+               bn_utf8_count(bn_json_name(m), strlen(bn_json_name(m))) <= 64;
+    return good || bn_ask_refuse(ask, "metadata",
+                                 "is not an object of at most 16 texts of at most 512 characters, with names "
+                                 "of at most 64");
+}
+
+/* What the response repeats, as a text: a tree takes more memory while the job waits. */
+static bool keep_repeated(struct bn_ask *ask)
+{
+    bn_json *repeated = NULL;
     bn_error err = {0};
     bn_status status = bn_json_parse(&repeated, REPEATED, sizeof REPEATED - 1, &err);
     for (const bn_json *m = bn_json_first(ask->body); m != NULL; m = bn_json_next(m))
         if (bn_json_kind(m) != BN_JSON_NULL && bn_json_get(repeated, bn_json_name(m)) != NULL)
             bn_json_put_copy(repeated, bn_json_name(m), m);
-    bn_json_put_copy(kept, "repeated", repeated);
+    ask->job->repeated.max = BN_JSON_MAX_BYTES;
+    if (status == BN_OK) status = bn_json_write(repeated, true, &ask->job->repeated, &err);
     bn_json_free(repeated);
-    return bn_ask_check(ask, NULL, status, &err) && read_input(ask, bn_json_put_array(kept, "items")) &&
-           (bn_json_is_complete(kept) || bn_reply_no_memory(ask->reply));
+    return bn_ask_check(ask, NULL, status, &err);
 }
 
 static bool read_body(struct bn_ask *ask)
@@ -134,7 +179,7 @@ static bool read_body(struct bn_ask *ask)
            bn_ask_stops(ask, bn_serve_member(ask->body, "stop"), "stop") &&
            bn_ask_whole(ask, ask->body, "max_output_tokens", 1, 1u << 24, &ask->gen.n_predict) &&
            (format == NULL || bn_openai_form(ask, format, "text.format")) && bn_openai_tools(ask) &&
-           read_kept(ask);
+           check_metadata(ask) && keep_repeated(ask) && read_input(ask);
 }
 
 /* ---- documents ---- */
@@ -178,11 +223,10 @@ static void put_item(bn_json *item, const struct bn_choice *c, const struct bn_a
 static bn_json *new_response(const struct bn_job *job, const char *status)
 {
     const struct bn_choice *c = &job->choices[0];
-    bn_json *d = bn_json_new_object();
+    bn_json *d = NULL;
     char id[BN_SERVE_ID + sizeof BN_SERVE_RESPONSE];
     snprintf(id, sizeof id, "%s%s", BN_SERVE_RESPONSE, job->id);
-    for (const bn_json *m = bn_json_first(bn_json_get(job->kept, "repeated")); m != NULL; m = bn_json_next(m))
-        bn_json_put_copy(d, bn_json_name(m), m);
+    if (bn_json_parse(&d, job->repeated.data, job->repeated.len, NULL) != BN_OK) return NULL;
     BN_PUT(d, BN_F32("temperature", c->gen.sampling.temperature), BN_F32("top_p", c->gen.sampling.top_p),
            BN_STRING("id", id), BN_STRING("object", "response"), BN_U64("created_at", job->created_s),
            BN_STRING("model", job->engine->id), BN_STRING("status", status), BN_STRING("error", NULL),
