@@ -173,7 +173,7 @@ says 1 'lines of JSON are receipts, others are paths' '^7 receipts: 5 verified, 
 says 1 'a line is named by its number' 'lines.jsonl:4: ERROR: ' "$verify" --batch lines.jsonl
 says 1 'one that is too long costs only itself' 'ERROR: .*limit|ERROR: .*too' "$verify" --batch lines.jsonl
 mkdir strange && cp "$all/a/3.json" strange && mkfifo strange/pipe.jsonl && ln -s /dev/zero strange/zero.jsonl && ln -s / strange/root.jsonl && ln -s nowhere strange/lost.jsonl
-says 1 'what is no file costs only itself' '^5 receipts: 1 verified, 4 not readable' timeout 60 "$verify" --batch strange
+says 1 'what is not a file costs only itself' '^5 receipts: 1 verified, 4 not readable' timeout 60 "$verify" --batch strange
 cp lines.jsonl "$all/a/more.jsonl"
 says 1 'a folder may have files of lines' 'more.jsonl:4: ERROR: ' "$verify" --batch "$all/a"
 rm "$all/a/more.jsonl"

@@ -232,7 +232,7 @@ expect 5 self-digest "nor does it verify" forged.json
 echo '{"accept_bare": false, "require_signature": true, "require": ["freshness"]}' >policy.json
 expect 5 signature "a policy can require signatures" a.json --policy policy.json
 expect 1 freshness "a rule that is required must not skip" signed.json --policy policy.json --public-key key.pub
-expect 2 - "--max-age 0 is no age" a.json --max-age 0s
+expect 2 - "--max-age 0 is refused" a.json --max-age 0s
 expect 1 freshness "an option does not loosen a policy" signed.json --policy <(echo '{"max_age_s":1}') --public-key key.pub --max-age 1d
 echo '{"off":["signature"]}' >off.json
 echo '{"payloadType":"application/vnd.in-toto+json","payload":"Z2FyYmFnZQ==","signatures":[{"sig":"AAAA"}]}' >garbage.dsse
