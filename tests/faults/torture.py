@@ -398,10 +398,13 @@ def trainings(train, text):
     must(train, 'train', '-q', *shape, '-o', f'{given}/whole')
     outputs = {r'run/checkpoint\.bntrain': passes(train, 'export', '-q', 'FILE', '-o', f'{tmp}/exported.gguf'),
                r'run/model\.gguf': same_as(f'{given}/whole/model.gguf'), r'run/training\.json': is_json}
+    # Without this, bn-train starts itself again on a processor that is newer than OpenBLAS, and faults stay behind.
+    with open(f'{given}/whole/training.json') as record:
+        core = {'OPENBLAS_CORETYPE': json.load(record)['library']['core']}
     # OpenBLAS takes other memory when a map fails, and keeps it.
-    return [Job('bn-train', [train, 'train', *shape, '-o', 'run'], outputs, stdout=False, kills=False, keeps=('map',)),
+    return [Job('bn-train', [train, 'train', *shape, '-o', 'run'], outputs, stdout=False, kills=False, keeps=('map',), env=core),
             Job('bn-train resume', [train, 'resume', '-o', 'run'], outputs, {'run': f'{given}/run'}, stdout=False, keeps=('map',),
-                also={'trim': {5}})]  # the checkpoint has a digest
+                also={'trim': {5}}, env=core)]  # the checkpoint has a digest
 
 
 def ledgers(bench):
