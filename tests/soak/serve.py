@@ -8,6 +8,7 @@
 # --seconds: as many requests as fit. --leak makes what the gate has to find: receipts without end, connections that stay
 # open, another answer to the question.
 import argparse
+import ctypes
 import http.client
 import json
 import os
@@ -33,6 +34,9 @@ parser.add_argument('--limit-kib', type=int, default=1024)
 o = parser.parse_args()
 
 folder = tempfile.TemporaryDirectory()
+# The kernel fills huge pages of the caches later, when it finds time: that is no growth of the program. 41: PR_SET_THP_DISABLE;
+# programs inherit it.
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)
 server = subprocess.Popen(
     [f'{o.programs}/bn-serve', '-m', o.model, '--port', '0', '--template', 'instruct', '-t', '1', '--pooling', 'mean',
      '--ctx', '128', '--max-body', '16K', '--max-queue', '200', '--max-connections', '1000',
