@@ -159,8 +159,8 @@ enum {
 };
 
 /* Encodes n_bytes of text: any bytes, at most 2^30. Without BN_TOKENIZE_SPECIAL no text becomes a control token. Decoding
- * gives the same bytes again. *ids is allocated. BN_ERR_UNSUPPORTED when a byte of the text has no token, which no usual
- * vocabulary lacks. */
+ * gives the same bytes again. *ids is allocated. A byte without a token, which no usual vocabulary lacks, becomes the
+ * unknown token; BN_ERR_UNSUPPORTED when there is none. */
 BN_MUST_CHECK bn_status bn_tokenize(const bn_tokenizer *tok, const char *text, size_t n_bytes, unsigned flags,
                                     int32_t **ids, size_t *n_ids, bn_error *err);
 /* Decodes ids into *text: allocated, with a NUL that *n_bytes excludes. Control tokens give no text unless special is
