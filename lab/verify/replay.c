@@ -194,7 +194,8 @@ static bn_status compare_prompt(const struct bn_replay *r, const bn_tokenizer *t
 {
     const char *claimed = bn_json_text_of(r->predicate, "request.prompt_sha256");
     bool found = false, faithful = false; /* tokens that were given have no template */
-    bool fits = claimed[0] != '\0' || bn_json_text_is(r->predicate, "request.template", "raw");
+    const char *tmpl = bn_json_text_of(r->predicate, "request.template"); /* "": none */
+    bool fits = claimed[0] != '\0' || tmpl[0] == '\0' || strcmp(tmpl, "raw") == 0;
     size_t skips = r->gen.n_prompt > 1 && r->prompt[0] == bn_tokenizer_bos(tok) ? 1 : 0;
     for (size_t skip = 0; skip <= skips && !found && claimed[0] != '\0'; skip++) {
         char *text = NULL, hex[BN_SHA256_HEX];
