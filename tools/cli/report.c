@@ -53,16 +53,36 @@ void bn_print_model_text(FILE *stream, const char *text, size_t n)
         fwrite(text, 1, n, stream);
 }
 
-static void put_message(const char *fmt, va_list args) BN_PRINTF(1, 0);
-static void put_message(const char *fmt, va_list args)
+/* ---- messages ---- */
+
+/* It is written at once, so that nothing of another process comes into it. */
+struct message {
+    char text[9216];
+    size_t n;
+};
+
+static void add(struct message *m, const char *fmt, ...) BN_PRINTF(2, 3);
+static void add(struct message *m, const char *fmt, ...)
 {
-    char line[2048];
-    vsnprintf(line, sizeof line, fmt, args);
-    put_safe(stderr, line, strlen(line), BN_ESCAPE_MESSAGE);
-    fputc('\n', stderr);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(m->text + m->n, sizeof m->text - m->n, fmt, args);
+    va_end(args);
+    m->n += strlen(m->text + m->n);
 }
 
-/* ---- messages ---- */
+static void put_message(struct message *m, const char *fmt, va_list args) BN_PRINTF(2, 0);
+static void put_message(struct message *m, const char *fmt, va_list args)
+{
+    char line[2048], one[5];
+    vsnprintf(line, sizeof line, fmt, args);
+    for (size_t i = 0, n = strlen(line); i < n;) {
+        i += bn_escape_char(one, line + i, n - i, BN_ESCAPE_MESSAGE);
+        add(m, "%s", one);
+    }
+    add(m, "\n");
+    fwrite(m->text, 1, m->n, stderr);
+}
 
 bool bn_report_color(FILE *stream)
 {
@@ -86,24 +106,25 @@ void bn_report_flush(void)
 }
 
 /* "bn-run: error: " with the middle word in colour. */
-static void prefix(const char *word, const char *sgr)
+static void prefix(struct message *m, const char *word, const char *sgr)
 {
     bool color = bn_report_color(stderr);
     bn_report_flush(); /* so that messages come after the output that they are about */
-    fprintf(stderr, "%s: %s%s:%s ", state.program, color ? sgr : "", word, color ? "\033[0m" : "");
+    add(m, "%s: %s%s:%s ", state.program, color ? sgr : "", word, color ? "\033[0m" : "");
 }
 
 int bn_report_error(const bn_error *err)
 {
-    prefix("error", "\033[1;31m");
-    if (err->where[0] != '\0') fprintf(stderr, "%s: ", err->where);
-    fputs(err->msg[0] != '\0' ? err->msg : bn_status_name(err->code), stderr);
-    if (err->offset != BN_NO_OFFSET) fprintf(stderr, " (at byte %llu)", (unsigned long long)err->offset);
-    fputc('\n', stderr);
-    if (err->hint[0] != '\0') {
-        bool color = bn_report_color(stderr);
-        fprintf(stderr, "%shint:%s %s\n", color ? "\033[1;36m" : "", color ? "\033[0m" : "", err->hint);
-    }
+    struct message m = {.n = 0};
+    bool color = bn_report_color(stderr);
+    prefix(&m, "error", "\033[1;31m");
+    if (err->where[0] != '\0') add(&m, "%s: ", err->where);
+    add(&m, "%s", err->msg[0] != '\0' ? err->msg : bn_status_name(err->code));
+    if (err->offset != BN_NO_OFFSET) add(&m, " (at byte %llu)", (unsigned long long)err->offset);
+    add(&m, "\n");
+    if (err->hint[0] != '\0')
+        add(&m, "%shint:%s %s\n", color ? "\033[1;36m" : "", color ? "\033[0m" : "", err->hint);
+    fwrite(m.text, 1, m.n, stderr);
     return (int)bn_status_exit(err->code);
 }
 
@@ -111,10 +132,11 @@ void bn_report_warning(const char *fmt, ...)
 {
     state.n_warnings++;
     if (state.quiet) return;
+    struct message m = {.n = 0};
     va_list args;
     va_start(args, fmt);
-    prefix("warning", "\033[1;33m");
-    put_message(fmt, args);
+    prefix(&m, "warning", "\033[1;33m");
+    put_message(&m, fmt, args);
     va_end(args);
 }
 
@@ -126,11 +148,12 @@ size_t bn_report_n_warnings(void)
 void bn_report_note(unsigned level, const char *fmt, ...)
 {
     if (state.verbose < level || (level == 0 && state.quiet)) return;
+    struct message m = {.n = 0};
     va_list args;
     va_start(args, fmt);
     bn_report_flush();
-    fprintf(stderr, "%s: ", state.program);
-    put_message(fmt, args);
+    add(&m, "%s: ", state.program);
+    put_message(&m, fmt, args);
     va_end(args);
 }
 
