@@ -62,14 +62,22 @@ TEST(settings_are_checked)
     static const struct {
         bn_setting setting;
         double value;
-    } BAD[] = {{BN_SET_N_PREDICT, -1},    {BN_SET_N_PREDICT, 0},
-               {BN_SET_N_PREDICT, 1.5},   {BN_SET_N_PREDICT, 0x1p24 + 1},
-               {BN_SET_TOP_K, 0x1p32},    {BN_SET_SEED, 0x1p54},
-               {BN_SET_CHAIN, 2},         {BN_SET_TOP_P, 1.5},
-               {BN_SET_MIN_P, -1},        {BN_SET_TEMPERATURE, -1},
-               {BN_SET_TEMPERATURE, NAN}, {BN_SET_REPEAT_PENALTY, 0},
-               {BN_SET_N_TOP, 1001},      {BN_SET_MOST_DRAFTS, 0},
-               {BN_SET_MOST_DRAFTS, 65},  {BN_SET_PRESENCE_PENALTY, 3},
+    } BAD[] = {{BN_SET_N_PREDICT, -1},
+               {BN_SET_N_PREDICT, 0},
+               {BN_SET_N_PREDICT, 1.5},
+               {BN_SET_N_PREDICT, 0x1p24 + 1},
+               {BN_SET_TOP_K, 0x1p32},
+               {BN_SET_SEED, 0x1p54},
+               {BN_SET_CHAIN, 2},
+               {BN_SET_TOP_P, 1.5},
+               {BN_SET_MIN_P, -1},
+               {BN_SET_TEMPERATURE, -1},
+               {BN_SET_TEMPERATURE, (double)NAN},
+               {BN_SET_REPEAT_PENALTY, 0},
+               {BN_SET_N_TOP, 1001},
+               {BN_SET_MOST_DRAFTS, 0},
+               {BN_SET_MOST_DRAFTS, 65},
+               {BN_SET_PRESENCE_PENALTY, 3},
                {(bn_setting)1000, 0}};
     bn_query *query = NULL;
     refused(bn_query_open(&query, PROMPT, 0, NULL), BN_ERR_ARG);
