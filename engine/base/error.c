@@ -83,7 +83,7 @@ size_t bn_escape_char(char out[5], const char *text, size_t n, enum bn_escape ho
     return 1;
 }
 
-static void escape(char *out, size_t room, const char *text, size_t n, enum bn_escape how)
+void bn_escape_as(char *out, size_t room, const char *text, size_t n, enum bn_escape how)
 {
     char one[5];
     size_t used = 0;
@@ -99,7 +99,7 @@ static void escape(char *out, size_t room, const char *text, size_t n, enum bn_e
 
 char *bn_escape(char *out, size_t room, const char *text, size_t n)
 {
-    escape(out, room, text, n, BN_ESCAPE_NAME);
+    bn_escape_as(out, room, text, n, BN_ESCAPE_NAME);
     return out;
 }
 
@@ -109,7 +109,7 @@ static void format(char *out, size_t room, const char *fmt, va_list args)
 {
     char raw[sizeof((bn_error *)0)->msg];
     vsnprintf(raw, sizeof raw, fmt, args);
-    escape(out, room, raw, strlen(raw), BN_ESCAPE_MESSAGE);
+    bn_escape_as(out, room, raw, strlen(raw), BN_ESCAPE_MESSAGE);
 }
 
 /* Of an errno. */

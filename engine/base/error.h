@@ -38,7 +38,9 @@ enum bn_escape {
 /* The character at the start of n > 0 bytes, safe to print, in out; or, when it is not, its first byte as
  * \xNN. Returns how many bytes of the text that covers. */
 size_t bn_escape_char(char out[5], const char *text, size_t n, enum bn_escape how);
-/* Writes n bytes of an untrusted name (BN_ESCAPE_NAME), cut to fit; always terminated. Returns out. */
+/* Writes n bytes of an untrusted text, cut to fit; always terminated. */
+void bn_escape_as(char *out, size_t room, const char *text, size_t n, enum bn_escape how);
+/* The same of a name (BN_ESCAPE_NAME). Returns out. */
 char *bn_escape(char *out, size_t room, const char *text, size_t n);
 
 #define BN_TRY(expr)                                      \

@@ -28,6 +28,16 @@ static uint64_t key_offset(const struct bn_gguf *gguf, const char *key)
     return kv != NULL ? kv->offset : BN_NO_OFFSET;
 }
 
+/* Pairs of elements are rotated. */
+static bn_status check_rotated(const bn_hparams *hp, const struct bn_gguf *gguf, const char *suffix,
+                               bn_error *err)
+{
+    char key[96];
+    if (hp->n_rot <= hp->head_dim && hp->n_rot % 2 == 0 && hp->head_dim >= 2) return BN_OK;
+    return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key_of(key, hp->arch, suffix)), key,
+                      "%u of a head of %u elements cannot be rotated", hp->n_rot, hp->head_dim);
+}
+
 static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const char *suffix, bool required,
                             float min, float *out, bn_error *err)
 {
@@ -288,9 +298,7 @@ static bn_status read_maple(bn_hparams *hp, const struct bn_gguf *gguf, bn_error
     hp->local_rope_base = hp->rope_base;
     BN_TRY(read_float(gguf, hp->arch, "rope.freq_base_swa", false, 1.0f, &hp->local_rope_base, err));
     BN_TRY(read_u32(gguf, hp->arch, "rope.dimension_count_swa", 2, hp->head_dim / 2 * 2, &hp->n_rot, err));
-    if (hp->n_rot % 2 != 0)
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key_of(key, hp->arch, "rope.dimension_count_swa"),
-                          "%u is odd", hp->n_rot);
+    BN_TRY(check_rotated(hp, gguf, "rope.dimension_count_swa", err));
     return check_choice(hp, gguf, err);
 }
 
@@ -530,9 +538,7 @@ static bn_status check_heads(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
                           "values of %u elements with keys of %u are not supported", value_length,
                           hp->head_dim);
     if (hp->n_rot == 0) hp->n_rot = hp->head_dim;
-    if (hp->n_rot > hp->head_dim || hp->n_rot % 2 != 0 || hp->head_dim < 2)
-        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key_of(key, hp->arch, "rope.dimension_count")),
-                          key, "%u of a head of %u elements cannot be rotated", hp->n_rot, hp->head_dim);
+    BN_TRY(check_rotated(hp, gguf, "rope.dimension_count", err));
     uint64_t width = (uint64_t)hp->n_head * hp->head_dim;
     if (width > 1u << 20)
         return bn_fail_at(err, BN_ERR_LIMIT, BN_NO_OFFSET, key_of(key, hp->arch, "attention.head_count"),

@@ -219,17 +219,12 @@ struct bn_check bn_check_open(struct bn_claims *claims, const struct bn_rules_in
 bool bn_rule_set(const struct bn_check *c, enum bn_receipt_verdict verdict, const char *fmt, ...)
 {
     va_list args;
-    char raw[sizeof c->out->reason], safe[5], *to = c->out->reason;
+    char raw[sizeof c->out->reason];
     va_start(args, fmt);
     c->out->verdict = verdict;
     vsnprintf(raw, sizeof raw, fmt, args);
     va_end(args);
-    *to = '\0';
-    for (size_t at = 0, n = strlen(raw); at < n && to + sizeof safe <= c->out->reason + sizeof raw;
-         to += strlen(to)) {
-        at += bn_escape_char(safe, raw + at, n - at, BN_ESCAPE_MESSAGE);
-        memcpy(to, safe, strlen(safe) + 1);
-    }
+    bn_escape_as(c->out->reason, sizeof c->out->reason, raw, strlen(raw), BN_ESCAPE_MESSAGE);
     return verdict == BN_VERDICT_PASS;
 }
 

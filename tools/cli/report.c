@@ -36,21 +36,17 @@ static const char *volatile last_words;
 
 /* ---- safe text ---- */
 
-static void put_safe(FILE *stream, const char *text, size_t n, enum bn_escape how)
-{
-    char one[5];
-    for (size_t i = 0; i < n;) {
-        i += bn_escape_char(one, text + i, n - i, how);
-        fputs(one, stream);
-    }
-}
-
 void bn_print_model_text(FILE *stream, const char *text, size_t n)
 {
-    if (isatty(fileno(stream)) == 1)
-        put_safe(stream, text, n, BN_ESCAPE_TEXT);
-    else
+    char one[5];
+    if (isatty(fileno(stream)) != 1) {
         fwrite(text, 1, n, stream);
+        return;
+    }
+    for (size_t i = 0; i < n;) {
+        i += bn_escape_char(one, text + i, n - i, BN_ESCAPE_TEXT);
+        fputs(one, stream);
+    }
 }
 
 /* ---- messages ---- */
@@ -74,12 +70,10 @@ static void add(struct message *m, const char *fmt, ...)
 static void put_message(struct message *m, const char *fmt, va_list args) BN_PRINTF(2, 0);
 static void put_message(struct message *m, const char *fmt, va_list args)
 {
-    char line[2048], one[5];
+    char line[2048];
     vsnprintf(line, sizeof line, fmt, args);
-    for (size_t i = 0, n = strlen(line); i < n;) {
-        i += bn_escape_char(one, line + i, n - i, BN_ESCAPE_MESSAGE);
-        add(m, "%s", one);
-    }
+    bn_escape_as(m->text + m->n, sizeof m->text - m->n, line, strlen(line), BN_ESCAPE_MESSAGE);
+    m->n += strlen(m->text + m->n);
     add(m, "\n");
     fwrite(m->text, 1, m->n, stderr);
 }
